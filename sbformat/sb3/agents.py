@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from io import BytesIO
@@ -63,8 +63,6 @@ def choose_source(source: Archive | SourceLike, env: Any, limits: Limits) -> tup
     """Return the agent of a folder, and what to warn of: statistics that the environments do not have.
 
     :param source: anything that is not the folder of a run is returned unchanged
-    :param env: of the caller
-    :param limits: for each file
     """
     chosen = find_in_folder(source, limits)
     if chosen is None:
@@ -84,8 +82,6 @@ def _is_normalized(env: Any) -> bool:
         if any(cls.__name__ == "VecNormalize" for cls in type(env).__mro__):
             return True
         env = getattr(env, "venv", None)
-        if env is None:
-            break
     return False
 
 
@@ -133,11 +129,7 @@ def _make_schedule(key: str, value: Any) -> Any:
 
 
 def iter_misspelt(given: Iterable[str], present: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each key of ``custom_objects`` that SB3 ignores and that resembles one of ``data``.
-
-    :param given: the keys of ``custom_objects``
-    :param present: the keys of ``data``
-    """
+    """Yield a sentence for each key of ``custom_objects`` that SB3 ignores and that resembles one of ``data``."""
     known = frozenset(RENAMED).union(present, *map(known_keys, ALGORITHMS))
     for key in given:
         near = get_close_matches(key, sorted(present), 1, _SIMILARITY) if key not in known else []
@@ -175,18 +167,20 @@ class EvaluatedSchedule:
 
 
 def make_live_schedules(archive: Archive) -> dict[str, EvaluatedSchedule]:
-    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``."""
-    found = {key: find_meaning(value).schedule for key, value in _decode_schedules(archive).items()}
-    return {
-        key: EvaluatedSchedule(value)
-        for key, value in found.items()
-        if isinstance(value, ComputedSchedule) and _is_usable(value)
-    }
+    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``.
 
-
-def _is_usable(schedule: ComputedSchedule) -> bool:
-    """Return whether its values are finite, and the first is one that torch accepts as a learning rate."""
-    return schedule.sample(1.0) >= 0 and all(math.isfinite(schedule.sample(progress)) for progress in SAMPLED)
+    Their values are finite, and the first is one that torch accepts as a learning rate.
+    """
+    made = {}
+    for key, value in _decode_schedules(archive).items():
+        found = find_meaning(value).schedule
+        if (
+            isinstance(found, ComputedSchedule)
+            and found.sample(1.0) >= 0
+            and all(math.isfinite(found.sample(progress)) for progress in SAMPLED)
+        ):
+            made[key] = EvaluatedSchedule(found)
+    return made
 
 
 def keep_callable(archive: Archive, original: Archive, given: Container[str]) -> Archive:
@@ -209,37 +203,29 @@ def _decode_schedules(archive: Archive) -> dict[str, object]:
     made: dict[str, object] = {}
     for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in SB3_ARCHIVES else ():
         if isinstance(archive.data.get(key), Serialized):
-            try:
-                made[key] = archive.decode(key)
-            except SbformatError:
-                continue
-    return {key: value for key, value in made.items() if not isinstance(value, (int, float, ArrayInfo))}
+            with suppress(SbformatError):
+                value = archive.decode(key)
+                if not isinstance(value, (int, float, ArrayInfo)):
+                    made[key] = value
+    return made
 
 
 _OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
-_SAVE_AGAIN: Final = "save it again to get rid of this warning"
 
 
 def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
-    """Yield a sentence for each older layout in an archive of a release that has a newer one.
-
-    :param original: the archive that was read
-    :param rebuilt: the same for the installed release
-    """
+    """Yield a sentence for each older layout in an archive of a release that has a newer one."""
     release = find_source_release(original)
+    end = f"and SB3 {release} saved it: save it again to get rid of this warning"
     old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
     has_one = _has(old, "features_extractor") and not _has(old, ACTOR_EXTRACTOR)
     if release >= BRANCH_EXTRACTORS and has_one and _has(new, ACTOR_EXTRACTOR):
-        yield (
-            f"the policy has the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor, and "
-            f"SB3 {release} saved it: {_SAVE_AGAIN}"
-        )
+        layout = f"the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor"
+        yield f"the policy has {layout}, {end}"
     old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
     if release >= ONE_NETWORK_OPTIMIZER and new_size and old_size == 2 * new_size:
-        yield (
-            f"the optimizer has the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters, and "
-            f"SB3 {release} saved it: {_SAVE_AGAIN}"
-        )
+        layout = f"the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters"
+        yield f"the optimizer has {layout}, {end}"
 
 
 def _read_tree(archive: Archive, name: str) -> Any:
@@ -352,19 +338,9 @@ def load(
     :raises TypeError: when ``algorithm`` is neither a class nor a name nor None, when ``allow`` is a str, and for an
         argument that only :func:`sbformat.rebuild` has
     """
-    return load_with(
-        None if algorithm is None else find_class(algorithm),
-        source,
-        env,
-        device,
-        custom_objects,
-        print_system_info,
-        force_reset,
-        allow=allow,
-        report=report,
-        limits=limits,
-        **kwargs,
-    )
+    cls = None if algorithm is None else find_class(algorithm)
+    options: dict[str, Any] = {"allow": allow, "report": report, "limits": limits, **kwargs}
+    return load_with(cls, source, env, device, custom_objects, print_system_info, force_reset, **options)
 
 
 def load_with(
@@ -409,12 +385,12 @@ def load_with(
         take(account)
     without_her = env is None and "replay_buffer_class" not in given and _has_her_buffer(archive)
     changed = [row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}]
-    for sentence in (
-        *_describe_changes(changed),
-        *iter_misspelt(own, {*original.data, *archive.data}),
-        *iter_older_layouts(original, archive),
-        *([_NO_HER_BUFFER] if without_her else []),
-    ):
+    sentences = []
+    if changed:
+        listed = "; ".join(map(_describe, changed))
+        sentences.append(f"not as it was saved: {listed}; custom_objects sets other values")
+    sentences += [*iter_misspelt(own, {*original.data, *archive.data}), *iter_older_layouts(original, archive)]
+    for sentence in [*sentences, _NO_HER_BUFFER] if without_her else sentences:
         warnings.warn(sentence, UserWarning, stacklevel=3)
     archive = keep_callable(archive, original, given)
     if without_her:
@@ -441,11 +417,9 @@ def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
 
     A key that was renamed since is found by both names. Of SB2, each is replaced after the conversion.
     """
-    if original.format not in SB3_ARCHIVES:
-        return set()
-    present = {*original.data, *_ALWAYS_READ}
+    present = {*original.data, *_ALWAYS_READ} if original.format in SB3_ARCHIVES else set()
     present |= {new for old, new in RENAMED.items() if old in present}
-    return {key for key in given if key in present}
+    return present.intersection(given)
 
 
 # -- HER without an environment -----------------------------------------------------------------------
@@ -472,12 +446,6 @@ def _leave_out_her_buffer(archive: Archive) -> Archive:
 # -- warnings -----------------------------------------------------------------------------------------
 
 
-def _describe_changes(findings: list[Row]) -> Iterator[str]:
-    """Yield one sentence of everything that the agent computes or trains with and that is different now."""
-    if findings:
-        yield f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects sets other values"
-
-
 def _describe(row: Row) -> str:
     """Return the place, the old value, the new value and the reason."""
     place = row.key if row.entry == DATA_ENTRY and row.key is not None else row.entry
@@ -498,9 +466,6 @@ def _read_system_info(archive: Archive) -> str | None:
     except SbformatError:
         return None
     return None if info is None else "\n".join(escape(line, 1000) for line in info.text.splitlines())
-
-
-_NAMES: Final = ("load", "load_replay_buffer")
 
 
 @contextmanager
@@ -525,15 +490,16 @@ def replace_loaders(*, allow: Collection[str] = (), limits: Limits = DEFAULT_LIM
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
     from stable_baselines3.common.vec_env import VecNormalize
 
-    before = [(cls, name, vars(cls)[name]) for cls, name in zip((BaseAlgorithm, OffPolicyAlgorithm), _NAMES)]
-    before.append((VecNormalize, "load", vars(VecNormalize)["load"]))
-    BaseAlgorithm.load = classmethod(_replace_load(_unwrap(before[0][2]), allow, limits))
-    OffPolicyAlgorithm.load_replay_buffer = _replace_buffer_load(_unwrap(before[1][2]), limits)
-    VecNormalize.load = staticmethod(_replace_statistics_load(_unwrap(before[2][2]), limits))
+    methods = (BaseAlgorithm, "load"), (OffPolicyAlgorithm, "load_replay_buffer"), (VecNormalize, "load")
+    before = [vars(cls)[name] for cls, name in methods]
+    load_agent, load_buffer, load_statistics = map(_unwrap, before)
+    BaseAlgorithm.load = classmethod(_replace_load(load_agent, allow, limits))
+    OffPolicyAlgorithm.load_replay_buffer = _replace_buffer_load(load_buffer, limits)
+    VecNormalize.load = staticmethod(_replace_statistics_load(load_statistics, limits))
     try:
         yield
     finally:
-        for cls, name, method in before:
+        for (cls, name), method in zip(methods, before):
             setattr(cls, name, method)
 
 
