@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -108,7 +109,8 @@ MOST_COMPONENTS: Final = 64
 """Components of an observation that are listed one by one."""
 
 
-class Component(Record):
+@dataclass(frozen=True, slots=True)
+class Component:
     """A component of an observation."""
 
     index: str
@@ -116,7 +118,8 @@ class Component(Record):
     std: float
 
 
-class RunningStatistics(Record):
+@dataclass(frozen=True, slots=True)
+class RunningStatistics:
     """Mean and deviation of observations, or of returns."""
 
     name: str

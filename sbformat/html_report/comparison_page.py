@@ -115,7 +115,7 @@ def pair_facts(first: FileData, second: FileData) -> list[Pair]:
 
 
 def _list_figures(file: FileData) -> dict[str, str]:
-    figures = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
+    figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
     if file.inspected is not None:
         figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
         figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}

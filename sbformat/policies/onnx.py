@@ -596,7 +596,8 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
 def _make_node(step: Step) -> Any:
     from onnx import helper
 
-    attributes = {name: int(value) if isinstance(value, bool) else value for name, value in step.attributes.items()}
+    attributes: dict[str, Any] = dict(step.attributes)
+    attributes.update({name: int(value) for name, value in attributes.items() if isinstance(value, bool)})
     if step.op == "Cast":
         attributes["to"] = _find_type(attributes["to"])
     return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)

@@ -322,11 +322,11 @@ def export_c(
     refuse_clashes(name, [argument.name for argument in arguments.arrays])
     source = write_source(lowered, arguments, name, os.path.basename(header))
     files = write_files({target: source.code.encode(), header: source.header.encode()}, overwrite=overwrite)
-    inputs, outputs = (
+    inputs, results = (
         tuple(port._replace(dtype=C_DTYPES.get(port.dtype, port.dtype)) for port in ports)
         for ports in (lowered.inputs, lowered.outputs)
     )
-    return ExportReport("c", files, inputs, outputs, len(lowered.nodes), lowered.constant_count, lowered.metadata)
+    return ExportReport("c", files, inputs, results, len(lowered.nodes), lowered.constant_count, lowered.metadata)
 
 
 def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:

@@ -345,7 +345,8 @@ class _Memory:
         return (
             array is not None
             and bool(row.in_place and row.numpy)
-            and (array.shape[1:], array.dtype) == (node.shape, node.dtype)
+            and array.shape[1:] == node.shape
+            and array.dtype == node.dtype
             and self._used_until[owner] <= at
             and all(self._owners.get(other) != owner for other in others)
         )
