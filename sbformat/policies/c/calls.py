@@ -116,7 +116,7 @@ class Writer:
         parameters += "".join(f", float {name}" for name in sorted(node.attributes))
         reads = "".join(f"        const {kind} {name} = {name}s[i{f' * {name}_step' * steps}];\n" for name in names)
         return self._use(
-            _snake(node.op), kind, functions.ELEMENTWISE_BODY, result=C_TYPES[node.dtype], parameters=parameters,
+            _snake(node.op), kind, "elementwise", result=C_TYPES[node.dtype], parameters=parameters,
             operands=reads, preparation=statements, expression=expression,
         )  # fmt: skip
 
@@ -235,16 +235,18 @@ class Writer:
         parts = functions.FLOAT_PARTS if kind == "float" else functions.INTEGER_PARTS
         parts = {name: text.format(type=kind) for name, text in parts.items()}
         name = _snake(node.op)
-        body = functions.REDUCTIONS[name].format(type=kind, **parts)
-        function = self._use(name, kind, functions.FUNCTIONS["reduce"], result=C_TYPES[node.dtype], body=body)
+        body = functions.write_part(name, type=kind, **parts)
+        function = self._use(name, kind, "reduce", result=C_TYPES[node.dtype], body=body)
         return [_call(function, *_split_axes(shape, node.attributes["axis"]), *self._in_and_out(node))]
 
-    def _use(self, name: str, kind: str = "float", template: str = "", **fields: str) -> str:
-        """Return the name of a function for items of a type, and define it when it is first used."""
+    def _use(self, name: str, kind: str = "float", part: str = "", **fields: str) -> str:
+        """Return the name of a function for items of a type, and define it when it is first used.
+
+        :param part: of ``functions.c``, if its name is another one
+        """
         function = f"{self._prefix}_{name}" + f"_{kind.removesuffix('_t')}" * (kind != "float")
         if function not in self.definitions:
-            template = template or functions.FUNCTIONS[name]
-            self.definitions[function] = template.format(function=function, type=kind, **fields)
+            self.definitions[function] = functions.write_part(part or name, function=function, type=kind, **fields)
         return function
 
 

@@ -37,7 +37,7 @@ from sbformat.policies.c.calls import (
     has_turned_weight,
     write_array,
 )
-from sbformat.policies.c.functions import C_DTYPES, C_TYPES, SIZES
+from sbformat.policies.c.functions import C_DTYPES, C_TYPES, SIZES, write_part
 from sbformat.policies.export.files import NEXT, ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import expand, lower, open_policy, read_types
 from sbformat.policies.graph import Node
@@ -251,25 +251,6 @@ def wrap_comment(lines: Iterable[str]) -> str:
 _UNSAFE: Final = frozenset("\"'\\?<>")
 """Characters that an ``#include`` cannot have, or only with some compilers."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UNFUSED: Final = """\
-/* A product is rounded before it is added, also where a processor has an instruction for both. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off")
-#elif defined(_MSC_VER) && !defined(__clang__)
-#pragma fp_contract(off)
-#else
-#pragma STDC FP_CONTRACT OFF
-#endif
-"""
-_RESTRICT: Final = """\
-#if defined(__GNUC__) || defined(_MSC_VER)
-#define {name} __restrict
-#elif !defined(__cplusplus)
-#define {name} restrict
-#else
-#define {name}
-#endif
-"""
 
 
 def export_c(
@@ -400,8 +381,12 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
         f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
-        _UNFUSED,
-        *([_RESTRICT.format(name=restrict)] if any(restrict in text for text in writer.definitions.values()) else []),
+        write_part("unfused"),
+        *(
+            [write_part("restrict", name=restrict)]
+            if any(restrict in text for text in writer.definitions.values())
+            else []
+        ),
         *(_write_constant(constant) for constant in kept),
         *writer.definitions.values(),
         *([_write_function(declare_reset(name), [], reset or ["(void)state;"])] if arguments.states else []),
@@ -556,57 +541,6 @@ _RANGES: Final = {
 _CODES: Final = {"float": "%f", "double": "%lf"}
 _DIGITS: Final = {"float": 9, "double": 17}
 
-_READ: Final = """\
-/* Reads numbers: 1 if there are any, 0 at the end of the input before the first, -1 for something else. */
-static int {name}_read_{short}(int32_t n, {type} *out, const char *argument)
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        {scanned} number;
-        const int found = scanf("{code}", &number);
-        if (found == EOF && i == 0) {{
-            return 0;
-        }}
-        if (found != 1{range}) {{
-            fprintf(stderr, "expected {what} as item %ld of %s\\n", (long)i, argument);
-            return -1;
-        }}
-        out[i] = {converted};
-    }}
-    return 1;
-}}
-"""
-
-_MAIN: Final = """\
-#ifdef {upper}_MAIN
-/* For tests: reads the numbers of all inputs in order, call after call, and prints the outputs of each on a line. */
-#include <stdio.h>
-
-{readers}
-/* At the end of the input: 0 if all of it was read, and all outputs are written. */
-static int {name}_finish(void)
-{{
-    if (ferror(stdin)) {{
-        fprintf(stderr, "cannot read the input\\n");
-        return 1;
-    }}
-    if (fflush(stdout) || ferror(stdout)) {{
-        fprintf(stderr, "cannot write the output\\n");
-        return 1;
-    }}
-    return 0;
-}}
-
-int main(void)
-{{
-{variables}
-{start}    for (;;) {{
-        int found;
-{body}    }}
-}}
-#endif
-"""
-
 
 def write_main(arguments: Arguments, name: str) -> str:
     """Return the program, within ``#ifdef``."""
@@ -626,9 +560,9 @@ def write_main(arguments: Arguments, name: str) -> str:
     for at, argument in enumerate(arguments.outputs):
         body += _write_print(argument, is_first=not at)
     body.append('printf("\\n");')
-    return _MAIN.format(
-        upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables), start=start,
-        body="".join(f"        {line}\n" for line in body),
+    return write_part(
+        "main", upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables),
+        start=start, body="".join(f"        {line}\n" for line in body),
     )  # fmt: skip
 
 
@@ -638,9 +572,9 @@ def _write_reader(kind: str, name: str) -> str:
         low, high = _RANGES[kind]
         scanned, what, converted = "double", f"an integer from {low[:-2]} to {high[:-2]}", f"({kind})number"
         check = f" || !(number >= {low} && number <= {high}) || floor(number) != number"
-    return _READ.format(
-        name=name, short=kind.removesuffix("_t"), type=kind, scanned=scanned, code=_CODES[scanned], range=check,
-        what=what, converted=converted,
+    return write_part(
+        "reader", name=name, short=kind.removesuffix("_t"), type=kind, scanned=scanned, code=_CODES[scanned],
+        range=check, what=what, converted=converted,
     )  # fmt: skip
 
 
