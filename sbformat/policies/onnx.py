@@ -200,36 +200,19 @@ def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     writer.add_result(node, "Slice", [writer.refer(values[0]), *ends])
 
 
-def add_sum(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an operand; by default ONNX keeps them."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
-
-
 def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an attribute, and since an opset an operand."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if writer.opset >= AXES_AS_OPERAND:
-        add_sum(writer, node, values)
+    """By default ONNX keeps the axes, which are an attribute, and since an opset an operand; of a sum always."""
+    x, axis, keepdims = writer.refer(values[0]), node.attributes["axis"], node.attributes.get("keepdims", False)
+    if node.op == "ArgMax":
+        writer.add_result(node, node.op, [x], axis=axis, keepdims=keepdims)
+    elif node.op == "ReduceMean" and np.dtype(node.dtype).kind != "f":  # runtimes have that of floats
+        total = writer.add_part(node, "ReduceSum", [x, writer.add_axes([axis])], keepdims=keepdims)
+        count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
+        writer.add_result(node, "Div", [total, count])
+    elif node.op == "ReduceSum" or writer.opset >= AXES_AS_OPERAND:
+        writer.add_result(node, node.op, [x, writer.add_axes([axis])], keepdims=keepdims)
     else:
-        writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
-
-
-def add_mean(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """ReduceMean; runtimes have that of floats."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if np.dtype(node.dtype).kind == "f":
-        add_reduction(writer, node, values)
-        return
-    total = writer.add_part(node, "ReduceSum", [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
-    count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
-    writer.add_result(node, "Div", [total, count])
-
-
-def add_arg_max(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """By default ONNX keeps the axis."""
-    keepdims = node.attributes.get("keepdims", False)
-    writer.add_result(node, "ArgMax", [writer.refer(values[0])], axis=node.attributes["axis"], keepdims=keepdims)
+        writer.add_result(node, node.op, [x], axes=[axis], keepdims=keepdims)
 
 
 def add_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> None:

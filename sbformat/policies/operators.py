@@ -289,13 +289,10 @@ def _binary(meaning: str, **columns: Any) -> Operator:
 
 
 def _reduction(
-    meaning: str,
-    numpy: str,
-    onnx_write: str = "add_reduction",
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce,
+    meaning: str, numpy: str, result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce
 ) -> Operator:
     c = C(write="reduction")
-    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
+    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write="add_reduction")
 
 
 def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilon: float) -> Operand:
@@ -458,11 +455,11 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         c=C(write="normalization"), onnx=17, onnx_write="add_normalization", parts=_normalize, in_place=True,
         layer="layer normalization",
     ),
-    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
-    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum"),
+    "ReduceMean": _reduction("the mean along an axis", "reduce_mean"),
     "ReduceMin": _reduction("the least along an axis", "reduce_min"),
     "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
-    "ArgMax": _reduction("the index of the first greatest item", "arg_max", "add_arg_max", _arg_max),
+    "ArgMax": _reduction("the index of the first greatest item", "arg_max", _arg_max),
     "Call": _row(
         _call, (1, _ANY), "a function that the caller supplies, see below", "function keys dtype shape", numpy="call",
         batch="all",

@@ -339,35 +339,14 @@ def load(
         argument that only :func:`sbformat.rebuild` has
     """
     cls = None if algorithm is None else find_class(algorithm)
-    options: dict[str, Any] = {"allow": allow, "report": report, "limits": limits, **kwargs}
-    return load_with(cls, source, env, device, custom_objects, print_system_info, force_reset, **options)
-
-
-def load_with(
-    algorithm: type | None,
-    source: Archive | SourceLike,
-    env: Any = None,
-    device: Any = "auto",
-    custom_objects: Mapping[str, Any] | None = None,
-    print_system_info: bool = False,  # noqa: FBT001, FBT002
-    force_reset: bool = True,  # noqa: FBT001, FBT002
-    *,
-    allow: Collection[str] = (),
-    report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    sb3_load: Callable[..., Any] | None = None,
-    **kwargs: Any,
-) -> Any:
-    """Load an agent as :func:`load` does; the warnings are for the caller of the caller.
-
-    :param algorithm: a class, or None for that which the archive determines
-    :param sb3_load: SB3's method, bound to the class; by default the method of the class
-    """
+    # SB3's own method, from one that replaces it: then the warnings are for the caller of that one
+    sb3_load = kwargs.pop(ORIGINAL, None)
+    stacklevel = 2 if sb3_load is None else 3
     check_attributes(kwargs)
     own, kwargs = make_schedules(custom_objects or {}), make_schedules(kwargs)
     source, remark = choose_source(source, env, limits)
     if remark:
-        warnings.warn(remark, UserWarning, stacklevel=3)
+        warnings.warn(remark, UserWarning, stacklevel=stacklevel)
     original = read(source, limits=limits)
     given = {**make_live_schedules(original), **own}
     options = Options(
@@ -379,7 +358,7 @@ def load_with(
         allow=frozenset(require_names(allow, "allow")),
         advice=FOR_LOAD,
     )
-    archive, account = rebuild_with(original, options, None if algorithm is None else find_name(algorithm))
+    archive, account = rebuild_with(original, options, None if cls is None else find_name(cls))
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)
@@ -391,14 +370,14 @@ def load_with(
         sentences.append(f"not as it was saved: {listed}; custom_objects sets other values")
     sentences += [*iter_misspelt(own, {*original.data, *archive.data}), *iter_older_layouts(original, archive)]
     for sentence in [*sentences, _NO_HER_BUFFER] if without_her else sentences:
-        warnings.warn(sentence, UserWarning, stacklevel=3)
+        warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
     archive = keep_callable(archive, original, given)
     if without_her:
         archive = _leave_out_her_buffer(archive)
     if print_system_info:
         archive = archive.replace(system_info=_read_system_info(original))
     arguments = {"env": env, "device": device, "print_system_info": print_system_info, "force_reset": force_reset}
-    load_archive = sb3_load or find_loader(algorithm or find_class(account.algorithm))
+    load_archive = sb3_load or find_loader(cls or find_class(account.algorithm))
     try:
         return load_archive(BytesIO(writes(archive)), custom_objects=given, **arguments, **kwargs)
     except RuntimeError as error:
@@ -511,12 +490,12 @@ def _unwrap(method: Any) -> Any:
 
 def _replace_load(original: Any, allow: Collection[str], limits: Limits) -> Callable[..., Any]:
     @wraps(original)
-    def load(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
-        own = partial(original, cls)
-        return load_with(cls, path, *arguments, allow=allow, limits=limits, sb3_load=own, **kwargs)
+    def load_replaced(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
+        options: dict[str, Any] = {"allow": allow, "limits": limits, ORIGINAL: partial(original, cls)}
+        return load(cls, path, *arguments, **options, **kwargs)
 
-    setattr(load, ORIGINAL, original)
-    return load
+    setattr(load_replaced, ORIGINAL, original)
+    return load_replaced
 
 
 def _replace_buffer_load(original: Any, limits: Limits) -> Callable[..., None]:

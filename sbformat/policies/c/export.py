@@ -366,6 +366,7 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
         if item.size:
             body.append(writer.copy(item.type, item.size, target, memory.places[results[port.name]]))
     reset = [writer.clear(state.type, state.size, f"state->{state.name}") for state in arguments.states if state.size]
+    reset = reset or ["(void)state;"]
     used = {name for line in body if not line.startswith("/*") for name in _IDENTIFIER.findall(line)}
     kept = [constant for constant in constants if constant.identifier in used]
     arrays = {ARRAYS[kind]: (kind, size) for kind, size in memory.sizes.items()}
@@ -377,6 +378,7 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
         f"Multiply-adds of layers: {writer.multiply_adds:,} per call.",
     ]
     parameters = [argument.name for argument in arguments.arrays] + ["state"] * bool(arguments.states)
+    variables = [f"{kind} {array}[{size}];" for array, (kind, size) in arrays.items()]
     unused = [f"(void){parameter};" for parameter in parameters if parameter not in used]
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
@@ -387,14 +389,13 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
             if any(restrict in text for text in writer.definitions.values())
             else []
         ),
-        *(_write_constant(constant) for constant in kept),
-        *writer.definitions.values(),
-        *([_write_function(declare_reset(name), [], reset or ["(void)state;"])] if arguments.states else []),
-        _write_function(
-            declare_function(arguments, name),
-            [f"{kind} {array}[{size}];" for array, (kind, size) in arrays.items()],
-            [*unused, *body],
+        *(
+            f"/* {escape_comment(key[:80])}, {describe_shape(array.shape)} */\n{write_array(identifier, array)}"
+            for identifier, key, array in kept
         ),
+        *writer.definitions.values(),
+        *([_write_function(f"void {name}_reset({name}_state *state)", reset)] if arguments.states else []),
+        _write_function(declare_function(arguments, name), [*variables, *unused, *body]),
         write_main(arguments, name),
     ]
     return Source("\n".join(parts), write_header(lowered, arguments, name, figures))
@@ -451,14 +452,8 @@ def _write_title(lowered: Lowered, function: str, header_name: str, figures: Seq
     ])  # fmt: skip
 
 
-def _write_constant(constant: _Constant) -> str:
-    title = f"/* {escape_comment(constant.name[:80])}, {describe_shape(constant.array.shape)} */"
-    return f"{title}\n{write_array(constant.identifier, constant.array)}"
-
-
-def _write_function(declaration: str, variables: Sequence[str], body: Sequence[str]) -> str:
-    lines = [f"{INDENT}{line}" for line in (*variables, *body)]
-    return "\n".join([declaration, "{", *lines, "}", ""])
+def _write_function(declaration: str, body: Sequence[str]) -> str:
+    return "\n".join([declaration, "{", *(f"{INDENT}{line}" for line in body), "}", ""])
 
 
 # -- the header ---------------------------------------------------------------------------------------
@@ -471,13 +466,14 @@ def write_header(lowered: Lowered, arguments: Arguments, name: str, figures: Seq
     """
     guard = f"{name}_H".upper()
     every = *arguments.inputs, *arguments.states, *arguments.outputs
+    members = [f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states]
     return "\n".join([
         wrap_comment([escape_comment(summarize_origin(lowered.metadata)), "", *figures]),
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         "/* Items of each array. */",
         *(f"#define {argument.size_name} {argument.size}" for argument in every),
         '\n#ifdef __cplusplus\nextern "C" {\n#endif\n',
-        *(_declare_state(arguments, name) if arguments.states else []),
+        *([write_part("state", name=name, members="\n".join(members))] if members else []),
         wrap_comment(_explain(arguments)) + f"{declare_function(arguments, name)};",
         "\n#ifdef __cplusplus\n}\n#endif\n",
         f"#endif /* {guard} */\n",
@@ -494,25 +490,9 @@ def declare_function(arguments: Arguments, name: str) -> str:
     return f"void {name}_predict({', '.join(parameters)})"
 
 
-def declare_reset(name: str) -> str:
-    """Return the declaration of the function that starts an episode."""
-    return f"void {name}_reset({name}_state *state)"
-
-
 def describe_shape(shape: Shape) -> str:
     """Return a shape for a comment."""
     return f"({', '.join(map(str, shape))})"
-
-
-def _declare_state(arguments: Arguments, name: str) -> list[str]:
-    return [
-        f"/* What the policy remembers from step to step: one for each environment; {name}_reset starts it. */",
-        "typedef struct {",
-        *(f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states),
-        f"}} {name}_state;\n",
-        "/* Makes a state that of the start of an episode: zeros. */",
-        f"{declare_reset(name)};\n",
-    ]
 
 
 def _explain(arguments: Arguments) -> list[str]:

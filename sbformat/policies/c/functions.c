@@ -256,6 +256,15 @@ $body    }
 #define $name
 #endif
 
+//// state
+/* What the policy remembers from step to step: one for each environment; ${name}_reset starts it. */
+typedef struct {
+$members
+} ${name}_state;
+
+/* Makes a state that of the start of an episode: zeros. */
+void ${name}_reset(${name}_state *state);
+
 //// reader
 /* Reads numbers: 1 if there are any, 0 at the end of the input before the first, -1 for something else. */
 static int ${name}_read_$short(int32_t n, $type *out, const char *argument)
