@@ -1,7 +1,5 @@
 """What people keep around an agent: its statistics, replay buffers, settings and checkpoints (FOLDERS.md 21).
 
-Theory of operation
--------------------
 In: a folder. Out: a :class:`FolderReport`: each agent with the files that belong to it, and the files that belong to
 none. Contents decide what a file is, names and places decide what belongs together; nothing is executed.
 

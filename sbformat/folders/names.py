@@ -31,30 +31,17 @@ SETTINGS: Final = frozenset({"args", "config", "env_kwargs", "hyperparams", "hyp
 """Names of settings files of rl_zoo3 and of others that follow it, without the suffix."""
 
 _TITLES: Final = {
-    "results.json": "evaluation of the Hugging Face tools",
-    "config.json": "data of an agent, without its weights",
-    "evaluations.npz": "evaluations of EvalCallback",
-    "train_eval_metrics.zip": "training and evaluation metrics of rl_zoo3",
-    "command.txt": "the command of rl_zoo3",
-    "replay.mp4": "video",
+    "results.json": "evaluation of the Hugging Face tools", "config.json": "data of an agent, without its weights",
+    "evaluations.npz": "evaluations of EvalCallback", "command.txt": "the command of rl_zoo3",
+    "train_eval_metrics.zip": "training and evaluation metrics of rl_zoo3", "replay.mp4": "video",
     "progress.csv": "log of training",
-}
-_SUFFIX_TITLES: Final = (
-    ("monitor.csv", "episodes of Monitor"),
-    ("readme.md", "description"),
-    (".md", "text"),
-    (".txt", "text"),
-    (".mp4", "video"),
-    (".gif", "picture"),
-    (".png", "picture"),
-    (".csv", "table"),
-    (".json", "JSON"),
-    (".yml", "settings"),
-    (".yaml", "settings"),
-    (".npz", "arrays"),
-    (".npy", "arrays"),
-    (".safetensors", "arrays"),
-)
+}  # fmt: skip
+_SUFFIX_TITLES: Final = {
+    "monitor.csv": "episodes of Monitor", "readme.md": "description", ".md": "text", ".txt": "text", ".mp4": "video",
+    ".gif": "picture", ".png": "picture", ".csv": "table", ".json": "JSON", ".yml": "settings", ".yaml": "settings",
+    ".npz": "arrays", ".npy": "arrays", ".safetensors": "arrays",
+}  # fmt: skip
+"""The first suffix that a name has counts."""
 
 
 class FileName(Record):
@@ -108,13 +95,7 @@ def describe_name(name: str) -> str:
         return _TITLES[last]
     if last.startswith("events.out.tfevents."):
         return "log of TensorBoard"
-    return next((title for suffix, title in _SUFFIX_TITLES if last.endswith(suffix)), "")
-
-
-def _is_settings(name: str) -> bool:
-    """Return whether a file is called like settings of rl_zoo3: ``config.yml``, ``args.yml``."""
-    stem, suffix = os.path.splitext(name.rpartition("/")[2].lower())
-    return suffix in YAML_SUFFIXES and stem in SETTINGS
+    return next((title for suffix, title in _SUFFIX_TITLES.items() if last.endswith(suffix)), "")
 
 
 PARTS_OF_RUNS: Final = frozenset({
@@ -156,8 +137,10 @@ class Index:
                 self.statistics[name.folder].append(Companion((file.name,), name))
             elif file.kind == "replay-buffer":
                 self.buffers[name.folder].append(Companion((file.name,), name))
-            elif _is_settings(file.name):
-                self.settings[name.folder].append(file.name)
+            else:
+                stem, suffix = os.path.splitext(_last(file.name).lower())
+                if suffix in YAML_SUFFIXES and stem in SETTINGS:
+                    self.settings[name.folder].append(file.name)
         for folder, names in pairs.items():
             self.statistics[folder].append(Companion(tuple(names), parse_name(names[0])))
         for folder in dict.fromkeys([*self.statistics, *self.settings]):

@@ -110,20 +110,18 @@ def _list_changes(first: FileData, second: FileData) -> tuple[tuple[Change, ...]
 
 def pair_facts(first: FileData, second: FileData) -> list[Pair]:
     """Return the figures at the top of the page, with the verdicts, spaces and rewards."""
-    sides = [_list_figures(file) for file in (first, second)]
+    sides: list[dict[str, str]] = []
+    for file in (first, second):
+        figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
+        if file.inspected is not None:
+            figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
+            figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
+        episodes = collect_episodes(file)
+        if episodes is not None and episodes.rewards:
+            mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+            figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
+        sides.append(figures)
     return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in {**sides[0], **sides[1]}]
-
-
-def _list_figures(file: FileData) -> dict[str, str]:
-    figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
-    if file.inspected is not None:
-        figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
-        figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
-    episodes = collect_episodes(file)
-    if episodes is not None and episodes.rewards:
-        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-        figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
-    return figures
 
 
 def _make_pair(name: str, first: str | None, second: str | None, *, differs: bool = False, remark: str = "") -> Pair:

@@ -1,7 +1,5 @@
 """``export_onnx``: a policy as an ONNX model, which the ``onnx`` package makes and checks.
 
-Theory of operation
--------------------
 *In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: a file of protobufs. :func:`translate` makes steps and
 initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these.
 

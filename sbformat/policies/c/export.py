@@ -1,7 +1,5 @@
 """``export_c``: a policy as C99 source, to compile where it runs, and its header.
 
-Theory of operation
--------------------
 *In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: the text of the file and of its header.
 
 1. :func:`name_arguments` names the arguments of the function. Texts of the file are hostile: of a key of a Dict only
@@ -201,18 +199,6 @@ def check_name(name: str) -> None:
         raise ValueError(message)
 
 
-def refuse_clashes(name: str, parameters: Iterable[str]) -> None:
-    """Refuse a name with which a parameter of the function could have the name of a function, type or macro.
-
-    :param parameters: identifiers
-    """
-    for parameter in parameters:
-        if parameter.upper().startswith(f"{name}_".upper()):
-            other = f"expected another name (--name) than {quote(name)}"
-            message = f"{other}: the argument {quote(parameter)} begins with it"
-            raise ValueError(message)
-
-
 def name_parameters(ports: Iterable[Port]) -> Mapping[str, str]:
     """Return an identifier for each input and output, by its name: all differ, in upper case too.
 
@@ -300,7 +286,11 @@ def export_c(
     opened = open_policy(policy)
     lowered = lower(opened, outputs, raw=raw, deterministic=deterministic)
     arguments = name_arguments(lowered, name, opened.observation_space, opened.action_space)
-    refuse_clashes(name, [argument.name for argument in arguments.arrays])
+    for parameter in (argument.name for argument in arguments.arrays):
+        if parameter.upper().startswith(f"{name}_".upper()):  # it could be that of a function, type or macro
+            other = f"expected another name (--name) than {quote(name)}"
+            message = f"{other}: the argument {quote(parameter)} begins with it"
+            raise ValueError(message)
     source = write_source(lowered, arguments, name, os.path.basename(header))
     files = write_files({target: source.code.encode(), header: source.header.encode()}, overwrite=overwrite)
     inputs, results = (
@@ -466,6 +456,10 @@ def write_header(lowered: Lowered, arguments: Arguments, name: str, figures: Seq
     """
     guard = f"{name}_H".upper()
     every = *arguments.inputs, *arguments.states, *arguments.outputs
+    explanation = ["Computes one step. Arrays are in C order: the last index changes fastest.", ""]
+    explanation += [f"{argument.name}: {_describe_argument(argument)}" for argument in arguments.inputs]
+    explanation += ["state: read, and replaced by the state after this step"] if arguments.states else []
+    explanation += [f"{argument.name}, written: {_describe_argument(argument)}" for argument in arguments.outputs]
     members = [f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states]
     return "\n".join([
         wrap_comment([escape_comment(summarize_origin(lowered.metadata)), "", *figures]),
@@ -474,7 +468,7 @@ def write_header(lowered: Lowered, arguments: Arguments, name: str, figures: Seq
         *(f"#define {argument.size_name} {argument.size}" for argument in every),
         '\n#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *([write_part("state", name=name, members="\n".join(members))] if members else []),
-        wrap_comment(_explain(arguments)) + f"{declare_function(arguments, name)};",
+        wrap_comment(explanation) + f"{declare_function(arguments, name)};",
         "\n#ifdef __cplusplus\n}\n#endif\n",
         f"#endif /* {guard} */\n",
     ])  # fmt: skip
@@ -493,14 +487,6 @@ def declare_function(arguments: Arguments, name: str) -> str:
 def describe_shape(shape: Shape) -> str:
     """Return a shape for a comment."""
     return f"({', '.join(map(str, shape))})"
-
-
-def _explain(arguments: Arguments) -> list[str]:
-    lines = ["Computes one step. Arrays are in C order: the last index changes fastest.", ""]
-    lines += [f"{argument.name}: {_describe_argument(argument)}" for argument in arguments.inputs]
-    if arguments.states:
-        lines.append("state: read, and replaced by the state after this step")
-    return [*lines, *(f"{argument.name}, written: {_describe_argument(argument)}" for argument in arguments.outputs)]
 
 
 def _describe_argument(argument: Argument) -> str:

@@ -1,7 +1,5 @@
 """``lower``: the part of a graph that an exported file contains, in float32, with its weights as arrays.
 
-Theory of operation
--------------------
 *In*: a :class:`~sbformat.policies.run.policy.Policy` and the names of outputs. *Out*: :class:`Lowered`: inputs and
 outputs with their names in the file, nodes in order, and constants. ``onnx`` and ``c`` translate each node by its
 operator and need nothing else. The stages:
@@ -14,7 +12,7 @@ operator and need nothing else. The stages:
 4. **Narrow** float64 to float32 (:class:`Narrowed`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.
 
-Worked example, SAC with one action between -2 and 2::
+SAC with one action between -2 and 2::
 
     mu       Gemm(latent, ...)                            mu       Gemm(latent, ...)
     squashed Tanh(mu)                                     squashed Tanh(mu)

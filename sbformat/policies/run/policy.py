@@ -1,28 +1,19 @@
 """``Policy``: an agent that acts, with the arguments and results of SB3's ``predict``.
 
-Theory of operation
--------------------
 In: what ``predict`` takes. Out: what it returns. Between are three programs over one graph:
 
 1. *deterministic*: inputs -> action, next states.
-2. *parameters*: inputs -> what a draw depends on (a mean, logits), next states. A sampler draws, and
+2. *parameters*: inputs -> what a draw depends on (a mean, logits), next states. A sampler draws (numpy's random
+   numbers, in the distributions of SB3 and SB2), and
 3. *drawn*: the draw, in place of the result of one node -> action (squashed, clipped, ...).
 
 ``outputs`` has a program of its own. All that depends on the spaces alone is decided when a policy is made, so that a
 call does little more than numpy does: 10 microseconds for two layers of 64.
 
-*Observations* follow SB3's rules (``obs_to_tensor``, ``is_vectorized_observation``): an array of the shape of the space
-is a single observation, one with an axis before it a batch. Anything that numpy makes an array of is accepted. An image
-with its channels last is transposed when only that makes it fit. SB2's rules are the same without images. What does not
-fit is a ``ValueError`` that names both shapes.
-
-*Sampling*: one class for each kind of ``Sampling`` gets the values of its parameters for a batch, and returns what
-replaces the result of a node. The distributions are those of SB3 and SB2; the random numbers are numpy's, so a draw
-differs from that of torch with the same seed.
-
-Sources: SB3 ``common/policies.py`` (``BasePolicy.predict``), ``common/utils.py``, ``common/distributions.py``,
-``dqn/dqn.py``; sb3-contrib ``common/recurrent/policies.py``, ``common/maskable/policies.py``; SB2
-``common/base_class.py``, ``common/distributions.py``.
+Observations follow SB3's rules (``obs_to_tensor``, ``is_vectorized_observation``): an array of the shape of the space
+is a single observation, one with an axis before it a batch. An image with its channels last is transposed when only
+that makes it fit. SB2's rules are the same without images. Sources: ``common/policies.py``, ``common/distributions.py``
+and ``dqn/dqn.py`` of SB3, ``recurrent`` and ``maskable`` of sb3-contrib, ``common/base_class.py`` of SB2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """``Program``: runs a graph with numpy.
 
-Theory of operation
--------------------
 *In*: a :class:`~sbformat.policies.graph.Graph`, the names of the values that are wanted, and :class:`Weights`.
 *Out*: a function from arrays to arrays. There are three stages, each done once and kept:
 
@@ -13,10 +11,9 @@ Theory of operation
    each node becomes steps over that memory, by its kernel. To run is to copy the inputs in, do the steps, and copy the
    results out.
 
-A large batch runs in blocks of rows whose values fit into the processor's cache, over one plan. A plan is used by one
-thread at a time: it is taken from a list while it runs, and another is made when the list is empty.
-
-Worked example: a layer of 8 units over 4 observations, for one row::
+A large batch runs in blocks of rows whose values fit into the processor's cache. A plan is used by one thread at a
+time: it is taken from a list while it runs, and another is made when the list is empty. A layer of 8 units over 4
+observations, for one row::
 
     graph    hidden  Gemm(observation, weight, bias)     action  ArgMax(hidden)
     memory   observation (1, 4)   hidden (1, 8)   action (1,)
