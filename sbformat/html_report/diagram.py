@@ -59,16 +59,12 @@ class Box:
     column: int = 0
     y: float = 0
     """The upper edge."""
+    width: int = _WIDTH
 
     @property
     def x(self) -> float:
         """The middle."""
         return _MARGIN + _WIDTH / 2 + self.column * (_WIDTH + _GAP)
-
-    @property
-    def width(self) -> int:
-        """In pixels."""
-        return _WIDTH
 
     @property
     def height(self) -> int:

@@ -97,8 +97,7 @@ class StateDictData(Record):
 
     report: StateDictReport
     tensors: tuple[TensorData, ...]
-    omitted: int
-    """Number of tensors that are not listed."""
+    """Those that are listed."""
 
     @property
     def has_parameter_names(self) -> bool:
@@ -116,7 +115,7 @@ def collect_weights(file: FileData) -> list[StateDictData]:
         owners = find_parameters(report, file.inspected.state_dicts)
         tensors = _read_tensors(file.archive, report, left, owners)
         left -= len(tensors)
-        found.append(StateDictData(report, tensors, len(report.tensors) - len(tensors)))
+        found.append(StateDictData(report, tensors))
     return found
 
 

@@ -249,19 +249,28 @@ class Folded:
 class Plan:
     """Memory for a number of rows, and the steps over it. One thread at a time may run it.
 
-    :param folded: the graph
-    :param rows: the size of the batch
+    A result shares the memory of its operand when it is a view, or when nothing else needs the operand.
     """
 
     def __init__(self, folded: Folded, rows: int) -> None:
-        memory = _Memory(folded, rows)
+        self._constants, self._rows = folded.constants, rows
+        users = find_users(folded.nodes)
+        arrays = self._arrays = {
+            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
+            for item in folded.inputs
+        }
+        self._owners = {name: name for name in arrays}
+        """The value that memory was allocated for, by the values that are in it."""
+        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
+        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+        self._used_until = {name: self._last_uses.get(name, -1) for name in arrays}
+        """The last use of any value that is in the memory of an owner."""
         steps: list[Step] = []
         for at, node in enumerate(folded.nodes):
-            out, operands = memory.allocate(at, node)
+            out, operands = self._allocate(at, node)
             if operands is not None:
                 steps += bind_node(node, out, operands, folded.functions)
         self._steps = tuple(steps)
-        arrays = memory.arrays
         self._loads = tuple((item.name, arrays[item.name].shape, arrays[item.name]) for item in folded.inputs)
         self._results = [
             folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
@@ -294,29 +303,11 @@ class Plan:
             step()
         return [result.copy() for result in self._results]
 
-
-class _Memory:
-    """The arrays of a plan. A result shares those of its operand when it is a view, or when nothing else needs them."""
-
-    def __init__(self, folded: Folded, rows: int) -> None:
-        self._constants, self._rows = folded.constants, rows
-        users = find_users(folded.nodes)
-        self.arrays = {
-            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
-            for item in folded.inputs
-        }
-        self._owners = {name: name for name in self.arrays}
-        """The value that memory was allocated for, by the values that are in it."""
-        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
-        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
-        self._used_until = {name: self._last_uses.get(name, -1) for name in self.arrays}
-        """The last use of any value that is in the memory of an owner."""
-
-    def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
+    def _allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
         """Return the array of a result and those of the operands; no operands when the result is a view of one."""
         name, first = node.name, node.inputs[0]
         view = OPERATORS[node.op].view
-        made = getattr(kernels, f"view_{view}")(self.arrays[first], **node.attributes) if view else None
+        made = getattr(kernels, f"view_{view}")(self._arrays[first], **node.attributes) if view else None
         operands = None
         owner = self._owners.get(first, name)
         if made is None:
@@ -324,21 +315,21 @@ class _Memory:
             for position, operand in enumerate(node.inputs):
                 constant = self._constants.get(operand)
                 if constant is None:
-                    operands.append(_add_axes(self.arrays[operand], node))
+                    operands.append(_add_axes(self._arrays[operand], node))
                 else:
                     operands.append(shape_constant(node, position, constant, self._rows))
             if self._is_replaceable(at, node):
-                made = self.arrays[first]
+                made = self._arrays[first]
             else:
                 made, owner = _empty_result(node, operands, self._rows), name
-        self.arrays[name], self._owners[name] = made, owner
+        self._arrays[name], self._owners[name] = made, owner
         self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
         return made, operands
 
     def _is_replaceable(self, at: int, node: Node) -> bool:
         """Return whether the result may be written over the first operand."""
         first, *others = node.inputs
-        array, row, owner = self.arrays.get(first), OPERATORS[node.op], self._owners.get(first, "")
+        array, row, owner = self._arrays.get(first), OPERATORS[node.op], self._owners.get(first, "")
         return (
             array is not None
             and bool(row.in_place and row.numpy)
