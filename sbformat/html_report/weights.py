@@ -99,11 +99,6 @@ class StateDictData(Record):
     tensors: tuple[TensorData, ...]
     """Those that are listed."""
 
-    @property
-    def has_parameter_names(self) -> bool:
-        """Whether the parameters of its tensors are known."""
-        return any(tensor.parameter for tensor in self.tensors)
-
 
 def collect_weights(file: FileData) -> list[StateDictData]:
     """Return the state dicts of a file with the distribution of each tensor, up to :data:`MOST_TENSORS`."""
@@ -113,34 +108,29 @@ def collect_weights(file: FileData) -> list[StateDictData]:
     found = []
     for report in file.inspected.state_dicts:
         owners = find_parameters(report, file.inspected.state_dicts)
-        tensors = _read_tensors(file.archive, report, left, owners)
+        state_dict = file.archive.state_dict(report.name)
+        tensors = []
+        for row in report.tensors[:left]:
+            at = _STATE.match(row.name)
+            owner = owners.get(int(at[1]), "") if at else ""
+            tensors.append(TensorData(row, *_read_distribution(state_dict, row), owner))
         left -= len(tensors)
-        found.append(StateDictData(report, tensors))
+        found.append(StateDictData(report, tuple(tensors)))
     return found
 
 
-def _read_tensors(
-    archive: Archive, report: StateDictReport, most: int, owners: dict[int, str]
-) -> tuple[TensorData, ...]:
-    state_dict = archive.state_dict(report.name)
-    infos = state_dict.tensors()
-    made = []
-    for row in report.tensors[:most]:
-        distribution, remark = None, ""
-        info = infos[row.name]
-        if type(info) is not TensorInfo:
-            remark = f"{row.kind}: not read"
-        else:
-            try:
-                array, sampled = read_numbers(state_dict, info)
-                distribution = describe_numbers(array, sampled=sampled)
-                if distribution is None:
-                    remark = f"{'complex' if array.dtype.kind == 'c' else 'not'} numbers: not summarized"
-            except SbformatError as error:
-                remark = error.outcome
-        found = _STATE.match(row.name)
-        made.append(TensorData(row, distribution, remark, owners.get(int(found[1]), "") if found else ""))
-    return tuple(made)
+def _read_distribution(state_dict: StateDict, row: TensorRow) -> tuple[Distribution | None, str]:
+    """Return the distribution of a tensor, or why there is none."""
+    info = state_dict.tensors()[row.name]
+    if type(info) is not TensorInfo:
+        return None, f"{row.kind}: not read"
+    try:
+        array, sampled = read_numbers(state_dict, info)
+    except SbformatError as error:
+        return None, error.outcome
+    found = describe_numbers(array, sampled=sampled)
+    why = f"{'complex' if array.dtype.kind == 'c' else 'not'} numbers: not summarized"
+    return found, "" if found is not None else why
 
 
 def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictReport]) -> dict[int, str]:
