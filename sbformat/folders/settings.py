@@ -28,21 +28,21 @@ MAX_EVENTS: Final = 50_000
 MAX_DEPTH: Final = 32
 MISSING_EXTRA: Final = "PyYAML reads it: pip install 'sbformat[yaml]'"
 _ORDERED_DICT: Final = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
+_TEXT_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "python/str", "python/unicode")) | {"!"}
 _PLAIN_TAGS: Final = frozenset({
-    None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:str", "tag:yaml.org,2002:int",
+    None, *_TEXT_TAGS, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:int",
     "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:python/tuple",
-    "tag:yaml.org,2002:python/unicode", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/dict",
-    "tag:yaml.org,2002:python/list",
+    "tag:yaml.org,2002:python/dict", "tag:yaml.org,2002:python/list",
 })  # fmt: skip
-_TRUE: Final = frozenset({"true", "yes", "on"})
-_FALSE: Final = frozenset({"false", "no", "off"})
-_NULL: Final = frozenset({"", "~", "null"})
+_WORDS: Final = {
+    "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "": None, "~": None, "null": None,
+}  # fmt: skip
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,40})", re.ASCII)
 _FLOAT: Final = re.compile(
     r"(?:[-+]?[0-9][0-9_]{0,40}\.[0-9_]{0,40}|\.[0-9][0-9_]{0,40})(?:[eE][-+][0-9]{1,4})?", re.ASCII
 )
 _NORM_OBS: Final = re.compile(r"""(?:['"]norm_obs['"]\s*:|\bnorm_obs\s*=)\s*(True|False)\b""", re.ASCII)
-_RL_ZOO_FILE: Final = "config.yml"
+
 _RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})
 """Hyper-parameters that rl_zoo3 requires."""
 
@@ -98,7 +98,7 @@ def _read_file(path: str, what: str, budget: Budget | None = None) -> bytes:
 class Normalization(Record):
     """The statement of the settings beside an agent about ``VecNormalize``."""
 
-    is_normalized: bool | None
+    is_normalized: bool | None = None
     """Whether observations were normalized; None when no settings say so."""
     why: str = ""
     """Why they were not."""
@@ -126,15 +126,15 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
         except (SbformatError, OSError) as error:
             why = error.message if isinstance(error, SbformatError) else error.strerror or type(error).__name__
             not_read = f"{quote(name)} was not read ({why})"
-            return Normalization(None, not_read=not_read, is_unreadable=why == MISSING_EXTRA)
+            return Normalization(not_read=not_read, is_unreadable=why == MISSING_EXTRA)
         if "normalize" in values:
             is_normalized = _means_normalized(values["normalize"])
             return Normalization(is_normalized, f"normalize in {quote(name)} says so", is_stated=True)
-        if last == _RL_ZOO_FILE and (isinstance(values, OrderedSettings) or values.keys() >= _RL_ZOO_KEYS):
+        if last == "config.yml" and (isinstance(values, OrderedSettings) or values.keys() >= _RL_ZOO_KEYS):
             why = f"{quote(name)} has no normalize, and rl_zoo3 evaluates such an agent without statistics"
             return Normalization(is_normalized=False, why=why)
-        return Normalization(None)
-    return Normalization(None)
+        break
+    return Normalization()
 
 
 def _means_normalized(value: object) -> bool | None:
@@ -205,15 +205,10 @@ def _resolve_scalar(event: Any) -> Any:
     if event.tag not in _PLAIN_TAGS:
         return Opaque(event.tag)
     text: str = event.value
-    if event.tag is None and not event.implicit[0]:  # quoted
+    if event.tag in _TEXT_TAGS or (event.tag is None and not event.implicit[0]):  # the second is quoted
         return text
-    if event.tag in ("!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/unicode"):
-        return text
-    folded = text.lower()
-    if folded in _NULL:
-        return None
-    if folded in _TRUE or folded in _FALSE:
-        return folded in _TRUE
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text):
         return int(text.replace("_", ""))
     if _FLOAT.fullmatch(text):

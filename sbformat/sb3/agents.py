@@ -349,12 +349,15 @@ def load(
         warnings.warn(remark, UserWarning, stacklevel=stacklevel)
     original = read(source, limits=limits)
     given = {**make_live_schedules(original), **own}
+    # SB3 ignores keys that data does not contain, by its name before or after a release; of SB2, each is replaced later
+    present = {*original.data, *_ALWAYS_READ} if original.format in SB3_ARCHIVES else set()
+    present |= {new for old, new in RENAMED.items() if old in present}
     options = Options(
         target=parse_target(find_installed_release()),
         on_unknown="drop",
         policy_class=None,
         keep_system_info=False,
-        supplied_at_load=frozenset(_find_supplied(original, given)),
+        supplied_at_load=frozenset(present.intersection(given)),
         allow=frozenset(require_names(allow, "allow")),
         advice=FOR_LOAD,
     )
@@ -389,16 +392,6 @@ def load(
             "(policy_class, policy_kwargs), or its name in allow"
         )
         raise UnsupportedError(message, entry=DATA_ENTRY) from error
-
-
-def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
-    """Return the keys of ``custom_objects`` that replace a value: SB3 ignores those that ``data`` does not contain.
-
-    A key that was renamed since is found by both names. Of SB2, each is replaced after the conversion.
-    """
-    present = {*original.data, *_ALWAYS_READ} if original.format in SB3_ARCHIVES else set()
-    present |= {new for old, new in RENAMED.items() if old in present}
-    return present.intersection(given)
 
 
 # -- HER without an environment -----------------------------------------------------------------------
