@@ -324,14 +324,6 @@ class Source(Record):
     header: str
 
 
-class _Constant(Record):
-    """An array of constants."""
-
-    identifier: str
-    name: str
-    array: Array
-
-
 def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name: str) -> Source:
     """Return the C file and its header.
 
@@ -355,54 +347,49 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     for item, target, port in copies:
         if item.size:
             body.append(writer.copy(item.type, item.size, target, memory.places[results[port.name]]))
-    reset = [writer.clear(state.type, state.size, f"state->{state.name}") for state in arguments.states if state.size]
-    reset = reset or ["(void)state;"]
     used = {name for line in body if not line.startswith("/*") for name in _IDENTIFIER.findall(line)}
-    kept = [constant for constant in constants if constant.identifier in used]
-    arrays = {ARRAYS[kind]: (kind, size) for kind, size in memory.sizes.items()}
-    restrict = f"{name.upper()}_RESTRICT"
-    flash = sum(constant.array.size * SIZES[C_TYPES[constant.array.dtype.name]] for constant in kept)
+    reset = [writer.clear(item.type, item.size, f"state->{item.name}") for item in arguments.states if item.size]
+    kept = {identifier: found for identifier, found in constants.items() if identifier in used}
+    flash = sum(array.size * SIZES[C_TYPES[array.dtype.name]] for _, array in kept.values())
+    stack = sum(SIZES[kind] * size for kind, size in memory.sizes.items())
     figures = [
         f"Constants: {flash:,} bytes (flash).",
-        f"Intermediate values: {sum(SIZES[kind] * size for kind, size in arrays.values()):,} bytes (stack).",
+        f"Intermediate values: {stack:,} bytes (stack).",
         f"Multiply-adds of layers: {writer.multiply_adds:,} per call.",
     ]
     parameters = [argument.name for argument in arguments.arrays] + ["state"] * bool(arguments.states)
-    variables = [f"{kind} {array}[{size}];" for array, (kind, size) in arrays.items()]
+    variables = [f"{kind} {ARRAYS[kind]}[{size}];" for kind, size in memory.sizes.items()]
     unused = [f"(void){parameter};" for parameter in parameters if parameter not in used]
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
         f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
         write_part("unfused"),
-        *(
-            [write_part("restrict", name=restrict)]
-            if any(restrict in text for text in writer.definitions.values())
-            else []
-        ),
-        *(
-            f"/* {escape_comment(key[:80])}, {describe_shape(array.shape)} */\n{write_array(identifier, array)}"
-            for identifier, key, array in kept
-        ),
-        *writer.definitions.values(),
-        *([_write_function(f"void {name}_reset({name}_state *state)", reset)] if arguments.states else []),
-        _write_function(declare_function(arguments, name), [*variables, *unused, *body]),
-        write_main(arguments, name),
     ]
+    restrict = f"{name.upper()}_RESTRICT"
+    if any(restrict in text for text in writer.definitions.values()):
+        parts.append(write_part("restrict", name=restrict))
+    for identifier, (key, array) in kept.items():
+        title = f"/* {escape_comment(key[:80])}, {describe_shape(array.shape)} */"
+        parts.append(f"{title}\n{write_array(identifier, array)}")
+    parts += writer.definitions.values()
+    if arguments.states:
+        parts.append(_write_function(f"void {name}_reset({name}_state *state)", reset or ["(void)state;"]))
+    parts.append(_write_function(declare_function(arguments, name), [*variables, *unused, *body]))
+    parts.append(write_main(arguments, name))
     return Source("\n".join(parts), write_header(lowered, arguments, name, figures))
 
 
-def _name_constants(lowered: Lowered, name: str) -> tuple[list[_Constant], dict[str, Place], dict[str, Place]]:
-    """Return all constants, and their places: as they are, and of layers with the inputs first."""
-    constants: list[_Constant] = []
-    places: dict[str, Place] = {}
+def _name_constants(
+    lowered: Lowered, name: str
+) -> tuple[dict[str, tuple[str, Array]], dict[str, Place], dict[str, Place]]:
+    """Return names and arrays of all constants by identifier, and their places: as they are, and with inputs first."""
+    constants = {f"{name}_constant_{at}": item for at, item in enumerate(lowered.constants.items())}
+    places = {key: Place(identifier) for identifier, (key, _) in constants.items()}
     turned: dict[str, Place] = {}
-    for at, (key, array) in enumerate(lowered.constants.items()):
-        constants.append(_Constant(f"{name}_constant_{at}", key, array))
-        places[key] = Place(constants[-1].identifier)
     for key, op in {node.inputs[1]: node.op for node in lowered.nodes if has_turned_weight(node)}.items():
         array = lowered.constants[key].transpose((1, 0) if op == "Gemm" else (1, 2, 3, 0))
-        constants.append(_Constant(f"{name}_weight_{len(turned)}", key, np.ascontiguousarray(array)))
-        turned[key] = Place(constants[-1].identifier)
+        turned[key] = Place(f"{name}_weight_{len(turned)}")
+        constants[turned[key].base] = key, np.ascontiguousarray(array)
     return constants, places, turned
 
 
