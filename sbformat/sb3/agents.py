@@ -484,8 +484,9 @@ def _unwrap(method: Any) -> Any:
 def _replace_load(original: Any, allow: Collection[str], limits: Limits) -> Callable[..., Any]:
     @wraps(original)
     def load_replaced(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
-        options: dict[str, Any] = {"allow": allow, "limits": limits, ORIGINAL: partial(original, cls)}
-        return load(cls, path, *arguments, **options, **kwargs)
+        load_any: Callable[..., Any] = load
+        options = {"allow": allow, "limits": limits, ORIGINAL: partial(original, cls)}
+        return load_any(cls, path, *arguments, **options, **kwargs)
 
     setattr(load_replaced, ORIGINAL, original)
     return load_replaced
