@@ -20,7 +20,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.formats.opener import open_archive
 from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_remote, is_within, join_path, open_source, read_start, to_path
-from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.limits import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -76,7 +76,8 @@ _WANTED: Final[frozenset[str]] = frozenset({
     "sb3", "sbx", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize", "running-mean-std", "replay-buffer",
 })  # fmt: skip
 """Kinds of files that people keep together, whatever they are called."""
-_PICKLE: Final = b"\x80"
+PICKLE: Final = b"\x80"
+"""The first byte of a pickle."""
 _HEAD_BYTES: Final = 512
 
 
@@ -120,7 +121,7 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
         elif not os.path.islink(path) and os.path.realpath(path) in linked:
             files.append(ListedFile(name))
         else:
-            files.append(_list_unusual(path, name, limits))
+            files.append(classify_unusual(path, limits, name))
     return files
 
 
@@ -186,32 +187,21 @@ def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str
         yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
 
 
-def is_known_by_content(path: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether a file that is called otherwise than an archive is an agent, statistics or a replay buffer."""
-    file = _list_unusual(path, path, limits)
-    return file.kind is not None or bool(file.outcome)
-
-
-def _list_unusual(path: str, name: str, limits: Limits) -> ListedFile:
+def classify_unusual(path: str, limits: Limits, name: str) -> ListedFile:
     """Return a file that is called otherwise than an archive, opened if it starts like one.
 
     It has a kind if it is an agent, statistics or a replay buffer, and is damaged if the first entry of a zip is one of
     an agent. Otherwise it is a file of another program, such as a document.
     """
-    head = _read_head(path)
-    if head.startswith((LOCAL_SIGNATURE, _PICKLE)):
+    head = read_head(path)
+    if head.startswith((LOCAL_SIGNATURE, PICKLE)):
         file = classify_file(path, limits, name)
         if file.kind in _WANTED or (file.outcome and _is_zip_of_agent(head)):
             return file
     return ListedFile(name)
 
 
-def starts_like_pickle(path: str) -> bool:
-    """Return whether a file begins as a pickle does; one that cannot be opened does not."""
-    return _read_head(path).startswith(_PICKLE)
-
-
-def _read_head(path: str) -> bytes:
+def read_head(path: str) -> bytes:
     """Return the first bytes of a file; none of one that cannot be opened."""
     try:
         return read_start(path, _HEAD_BYTES)

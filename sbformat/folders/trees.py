@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY, PICKLE_SUFFIXES
 from sbformat.errors import SbformatError
-from sbformat.folders.listing import ListedFile, classify_file, is_known_by_content, starts_like_pickle, walk_files
+from sbformat.folders.listing import PICKLE, ListedFile, classify_file, classify_unusual, read_head, walk_files
 from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, parse_name
 from sbformat.io.opening import is_remote, join_path
 from sbformat.io.urls import copy_options, is_url
@@ -81,7 +81,8 @@ def _is_other_name(path: str) -> bool:
     above, last = os.path.split(folder)
     if name.startswith(".") or (last == "blobs" and os.path.isdir(os.path.join(above, "snapshots"))):
         return False
-    return is_known_by_content(path)
+    file = classify_unusual(path, DEFAULT_LIMITS, path)
+    return file.kind is not None or bool(file.outcome)
 
 
 _KEPT: Final = 16
@@ -143,7 +144,7 @@ def _list_places(top: str, near: str, limits: Limits) -> Index | None:
         if name in folders or name.lower().endswith(".zip"):
             continue
         # opening a remote file costs a request
-        if starts_like_pickle(path) if is_local else name.lower().endswith(PICKLE_SUFFIXES):
+        if read_head(path).startswith(PICKLE) if is_local else name.lower().endswith(PICKLE_SUFFIXES):
             found[name] = classify_file(path, limits, name)
     if not any(file.kind in STATISTICS for file in found.values()):
         return None
