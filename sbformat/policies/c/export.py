@@ -506,16 +506,21 @@ def write_main(arguments: Arguments, name: str) -> str:
         variables.append(f"    static {name}_state state;")
         names.insert(len(arguments.inputs), "&state")
         start = f"    {name}_reset(&state);\n"
-    body = [line for at, argument in enumerate(inputs) for line in _write_read(argument, name, is_first=not at)]
-    if not inputs:
-        body += ["found = getchar();", "if (found == EOF) {", f"    return {name}_finish();", "}"]
-    body.append(f"{name}_predict({', '.join(names)});")
-    for at, argument in enumerate(arguments.outputs):
-        body += _write_print(argument, is_first=not at)
-    body.append('printf("\\n");')
+    body = []
+    for argument in inputs:
+        part, reader = "read" if body else "read_first", f"{name}_read_{argument.type.removesuffix('_t')}"
+        body.append(write_part(part, name=name, reader=reader, size=argument.size_name, argument=argument.name))
+    body = body or [write_part("read_nothing", name=name)]
+    body.append(f"        {name}_predict({', '.join(names)});\n")
+    for at, item in enumerate(arguments.outputs):
+        if item.size:
+            separator, digits = '" "' if at else '""', str(_DIGITS.get(item.type, 10))
+            body.append(
+                write_part("print", size=item.size_name, digits=digits, separator=separator, argument=item.name)
+            )
     return write_part(
         "main", upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables),
-        start=start, body="".join(f"        {line}\n" for line in body),
+        start=start, body="".join(body),
     )  # fmt: skip
 
 
@@ -529,24 +534,3 @@ def _write_reader(kind: str, name: str) -> str:
         "reader", name=name, short=kind.removesuffix("_t"), type=kind, scanned=scanned, code=_CODES[scanned],
         range=check, what=what, converted=converted,
     )  # fmt: skip
-
-
-def _write_read(argument: Argument, name: str, *, is_first: bool) -> list[str]:
-    reader = f"{name}_read_{argument.type.removesuffix('_t')}"
-    lines = [f'found = {reader}({argument.size_name}, {argument.name}, "{argument.name}");']
-    if is_first:
-        return [*lines, "if (found != 1) {", f"    return found ? 1 : {name}_finish();", "}"]
-    complaint = f'    fprintf(stderr, "%s", found ? "" : "expected more numbers, for {argument.name}\\n");'
-    return [*lines, "if (found != 1) {", complaint, "    return 1;", "}"]
-
-
-def _write_print(argument: Argument, *, is_first: bool) -> list[str]:
-    if not argument.size:
-        return []
-    separator = '""' if is_first else '" "'
-    digits = _DIGITS.get(argument.type, 10)
-    return [
-        f"for (int32_t i = 0; i < {argument.size_name}; i++) {{",
-        f'    printf("%s%.{digits}g", i ? " " : {separator}, (double){argument.name}[i]);',
-        "}",
-    ]

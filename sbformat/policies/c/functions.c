@@ -285,6 +285,30 @@ static int ${name}_read_$short(int32_t n, $type *out, const char *argument)
     return 1;
 }
 
+//// read_first
+        found = $reader($size, $argument, "$argument");
+        if (found != 1) {
+            return found ? 1 : ${name}_finish();
+        }
+
+//// read
+        found = $reader($size, $argument, "$argument");
+        if (found != 1) {
+            fprintf(stderr, "%s", found ? "" : "expected more numbers, for $argument\n");
+            return 1;
+        }
+
+//// read_nothing
+        found = getchar();
+        if (found == EOF) {
+            return ${name}_finish();
+        }
+
+//// print
+        for (int32_t i = 0; i < $size; i++) {
+            printf("%s%.${digits}g", i ? " " : $separator, (double)$argument[i]);
+        }
+
 //// main
 #ifdef ${upper}_MAIN
 /* For tests: reads the numbers of all inputs in order, call after call, and prints the outputs of each on a line. */
@@ -310,6 +334,7 @@ int main(void)
 $variables
 $start    for (;;) {
         int found;
-$body    }
+$body        printf("\n");
+    }
 }
 #endif
