@@ -506,7 +506,7 @@ def write_main(arguments: Arguments, name: str) -> str:
         variables.append(f"    static {name}_state state;")
         names.insert(len(arguments.inputs), "&state")
         start = f"    {name}_reset(&state);\n"
-    body = []
+    body: list[str] = []
     for argument in inputs:
         part, reader = "read" if body else "read_first", f"{name}_read_{argument.type.removesuffix('_t')}"
         body.append(write_part(part, name=name, reader=reader, size=argument.size_name, argument=argument.name))
