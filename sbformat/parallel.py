@@ -17,6 +17,7 @@ import contextlib
 import os
 import sys
 from collections import deque
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -35,18 +36,14 @@ _TRIES: Final = 2
 """How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
 _MOST_PROCESSES: Final = 61
 """The most that :class:`ProcessPoolExecutor` accepts on Windows."""
-_KILLED: Final = frozenset({"KilledWorker"})
-"""Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
-_ENDED: Final = frozenset({"closed", "closing"})
-"""The status of a client of Dask that gets no more results."""
+_KILLED: Final = "KilledWorker"
+"""The error with which Dask reports an item whose workers were killed; it is not imported here."""
 _CONNECTED: Final = "running"
 """The status of a client of Dask whose scheduler can be asked."""
 _ASKED_EVERY: Final = 2.0
 """Seconds."""
 WORKER_TIMEOUT: Final = 30.0
 """Seconds after which a cluster without workers does no more work."""
-_CLUSTER: Final = "distributed"
-"""The package of Dask's errors about its own parts."""
 
 
 class WorkersError(Exception):
@@ -86,16 +83,15 @@ def map_in_order(
     :param workers: how many the executor has, which decides how many items are under way
     :param worker_timeout: seconds that a cluster of Dask may be without workers, or its scheduler without an answer
     """
+    if executor is None and processes <= 1:
+        return map(work, items)
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
         client = getattr(executor, "_client", None)
         pool: _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
-    elif processes > 1:
-        processes = min(processes, _MOST_PROCESSES)
-        under_way = _SUBMITTED * processes
-        pool = _Pool(processes)
     else:
-        return map(work, items)
+        pool = _Pool(min(processes, _MOST_PROCESSES))
+        under_way = _SUBMITTED * pool.processes
     run = _Run(work, lost, iter(items), pool, under_way)
     run.submit()
     return run.results()
@@ -153,7 +149,7 @@ class _Run(Generic[T, R]):
                 if not _is_of_cluster(again):
                     raise
                 error = again
-        if type(error).__name__ in _KILLED:
+        if type(error).__name__ == _KILLED:
             return self._lost(item)
         message = f"the cluster does no more work: {type(error).__name__}"
         raise WorkersError(message) from None
@@ -190,7 +186,7 @@ def _is_of_cluster(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     modules = (type(error).__module__, trace.tb_frame.f_globals.get("__name__", "") if trace is not None else "")
-    return isinstance(error, CancelledError) or any(name.partition(".")[0] == _CLUSTER for name in modules)
+    return isinstance(error, CancelledError) or any(name.partition(".")[0] == "distributed" for name in modules)
 
 
 class _Given:
@@ -198,6 +194,7 @@ class _Given:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._submit: Callable[..., Future[Any]] = executor.submit
         self.processes = min(processors(), _MOST_PROCESSES)
         """How many processes replace an executor that fails as a whole."""
 
@@ -214,9 +211,6 @@ class _Given:
                 raise
             message = f"the executor takes no more work: {error}"
             raise WorkersError(message) from error
-
-    def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        return self._executor.submit(work, item)
 
     def wait(self, future: Future[R]) -> R:
         return future.result()
@@ -241,12 +235,8 @@ class _DaskClient(_Given):
         super().__init__(executor)
         self._client = client
         self._timeout = worker_timeout
-
-    def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        # otherwise Dask takes a call with the same arguments for one that it has a result of
-        options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
-        future: Future[R] = self._client.submit(work, item, **options)
-        return future
+        # pure: otherwise Dask takes a call with the same arguments for one that it has a result of
+        self._submit = partial(client.submit, **{**getattr(executor, "_kwargs", {}), "pure": False})
 
     def wait(self, future: Future[R]) -> R:
         """Return a result. A cluster that has ended or has no workers gives none, so it is asked now and then."""
@@ -257,7 +247,7 @@ class _DaskClient(_Given):
                 if future.done():
                     raise
             status = getattr(self._client, "status", "closed")
-            if status in _ENDED:
+            if status in ("closed", "closing"):
                 message = "the scheduler of the cluster has ended"
                 raise WorkersError(message)
             if status == _CONNECTED and not self._has_workers():
@@ -289,8 +279,12 @@ class _Pool(_Given):
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
+        is_alone = False
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                is_alone = len(os.listdir("/proc/self/task")) == 1
         # a process with one thread can be forked safely, which is faster than a new interpreter
-        context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
+        context: Any = multiprocessing.get_context("fork" if is_alone else "spawn")
         self._others = set(multiprocessing.active_children())
         super().__init__(ProcessPoolExecutor(processes, context, _prepare_worker))
         self.processes = processes
@@ -332,30 +326,17 @@ def _is_missing(future: Future[R]) -> bool:
         return True
 
 
-def _is_alone() -> bool:
-    """Return whether this process has one thread."""
-    try:
-        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
-    except OSError:
-        return False
-
-
-# -- in a worker --------------------------------------------------------------------------------------
-
-
 def _prepare_worker() -> None:
-    """Leave Ctrl-C to the parent process, and end when it ends, also when it is killed."""
+    """In a worker: leave Ctrl-C to the parent process, and end when it ends, also when it is killed."""
     import signal
+    from multiprocessing import parent_process
     from threading import Thread
 
+    def end_with_parent() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    from multiprocessing import parent_process
-
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    Thread(target=end_with_parent, daemon=True).start()

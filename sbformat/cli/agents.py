@@ -165,7 +165,7 @@ def _open_agent(
     """
     chosen = None
     if is_folder(args.path):
-        from sbformat.folders import find_in_folder
+        from sbformat.folders.agents import find_in_folder
 
         chosen = find_in_folder(args.path, _files.make_limits(args))
     if chosen is None:

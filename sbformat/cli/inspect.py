@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.cli._inspect_table import TableRow
     from sbformat.cli._output import Plain
-    from sbformat.folders import FolderReport
+    from sbformat.folders.agents import FolderReport
     from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
     from sbformat.limits import Limits
     from sbformat.tools.inspect import InspectReport, StateDictReport
@@ -411,7 +411,7 @@ def _describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
         try:
             if not is_folder(path) or has_file(path, DATA_ENTRY):
                 continue
-            from sbformat.folders import inspect_folder
+            from sbformat.folders.agents import inspect_folder
 
             report = inspect_folder(path, limits=limits)
         except (OSError, SbformatError):  # reading the files reports it

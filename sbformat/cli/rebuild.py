@@ -126,7 +126,7 @@ def _find_agent(path: str, output: str, args: argparse.Namespace) -> str:
     """Return the agent of the folder of a run, which may be a repository of the Hub; any other path unchanged."""
     if not output.lower().endswith(".zip"):
         return path
-    from sbformat.folders import find_in_folder
+    from sbformat.folders.agents import find_in_folder
 
     chosen = find_in_folder(path, _files.make_limits(args))
     if chosen is None:

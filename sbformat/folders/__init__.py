@@ -1,7 +1,5 @@
 """What people keep around an agent: its statistics, replay buffers, settings and checkpoints (FOLDERS.md 21).
 
-Theory of operation
--------------------
 In: a folder. Out: a :class:`FolderReport`: each agent with the files that belong to it, and the files that belong to
 none. Contents decide what a file is, names and places decide what belongs together; nothing is executed.
 
@@ -22,27 +20,3 @@ Worked example, a folder of rl_zoo3::
     Pendulum-v1/vecnormalize.pkl
     evaluations.npz                        another file: evaluations of EvalCallback
 """
-
-from sbformat.folders.agents import (
-    AgentFiles,
-    ChosenAgent,
-    FolderReport,
-    OtherFile,
-    Role,
-    choose_agent,
-    find_agent,
-    find_in_folder,
-    inspect_folder,
-)
-
-__all__ = [
-    "AgentFiles",
-    "ChosenAgent",
-    "FolderReport",
-    "OtherFile",
-    "Role",
-    "choose_agent",
-    "find_agent",
-    "find_in_folder",
-    "inspect_folder",
-]

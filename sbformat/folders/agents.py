@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.archive.kinds import Kind
-    from sbformat.folders.listing import ListedFile
 
 
 Role: TypeAlias = Literal["best", "agent", "checkpoint"]
@@ -107,44 +106,31 @@ def inspect_folder(
     files = list_files(top, limits, leave_out)
     index = Index(files)
     names = {file.name for file in files}
-    copies = {name for name in _find_unzipped(files) if f"{name}.zip" in names}
-    agents = [
-        _collect(file.name, file.kind, index, copies)
-        for file in files
-        if file.kind is not None and file.kind in AGENTS and file.name not in copies
-    ]
-    others = tuple(_describe_other(file) for file in files if file.kind not in AGENTS)
-    return FolderReport(top, tuple(sorted(agents, key=_rank)), others)
-
-
-def _find_unzipped(files: list[ListedFile]) -> list[str]:
-    return [file.name for file in files if file.kind == "folder"]
+    copies = {file.name for file in files if file.kind == "folder" and f"{file.name}.zip" in names}
+    agents, others = [], []
+    for file in files:
+        kind = file.kind
+        if kind is None or kind not in AGENTS:
+            title = describe_name(file.name) if kind is None else KIND_TITLES.get(kind, "")
+            others.append(OtherFile(file.name, kind, title, file.outcome or "ok", file.message))
+        elif file.name not in copies:
+            agents.append(_collect(file.name, kind, index, copies))
+    return FolderReport(top, tuple(sorted(agents, key=_rank)), tuple(others))
 
 
 def _collect(path: str, kind: Kind, index: Index, copies: set[str]) -> AgentFiles:
     name = parse_name(path)
-    unzipped = os.path.splitext(path)[0]
     role: Role = "best" if name.stem == BEST else "agent" if name.steps is None else "checkpoint"
+    statistics, buffer, settings = index.find_statistics(name), index.find_buffer(name), index.find_settings(name)
+    unzipped = os.path.splitext(path)[0]
     return AgentFiles(
-        path,
-        kind,
-        role,
-        name.steps,
-        index.find_statistics(name),
-        index.find_buffer(name),
-        index.find_settings(name),
-        unzipped if unzipped in copies else None,
+        path, kind, role, name.steps, statistics, buffer, settings, unzipped if unzipped in copies else None
     )
 
 
 def _rank(agent: AgentFiles) -> tuple[Any, ...]:
     name = parse_name(agent.path)
     return order_key(name.folder), _ROLES.index(agent.role), order_key(name.series), name.steps or 0, agent.path
-
-
-def _describe_other(file: ListedFile) -> OtherFile:
-    title = KIND_TITLES.get(file.kind, "") if file.kind is not None else describe_name(file.name)
-    return OtherFile(file.name, file.kind, title, file.outcome or "ok", file.message)
 
 
 _LISTED: Final = 8
@@ -173,21 +159,13 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
     """Return the agent of a folder; None for what is not a folder, an unzipped archive, and a folder without agents.
 
     :param source: any source of :func:`sbformat.read`
-    :param limits: for each file
     """
     if not is_folder(source) or has_file(source, DATA_ENTRY):
         return None
-    report = inspect_folder(source, limits=limits)
-    _refuse_pointers(report)
-    return _complete(report, choose_agent(report), limits) if report.agents else None
-
-
-def _refuse_pointers(report: FolderReport) -> None:
-    """Refuse a folder whose agents were not fetched from Git LFS."""
-    pointers = [file.path for file in report.others if LFS_POINTER in file.message]
-    if pointers and not report.agents:
-        message = f"the folder has no agent, and {quote(pointers[0], 100)} is {LFS_POINTER}"
-        raise UnsupportedError(message)
+    try:
+        return find_agent(source, limits=limits)
+    except MissingEntryError:
+        return None
 
 
 def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent:
@@ -208,10 +186,12 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
     :raises OSError: when it cannot be opened
     """
     report = inspect_folder(folder, limits=limits)
-    _refuse_pointers(report)
     if not report.agents:
-        names = [file.path for file in report.others]
-        raise MissingEntryError(_BEST_FILE, present=names, what="agent")
+        pointer = next((file.path for file in report.others if LFS_POINTER in file.message), None)
+        if pointer is not None:
+            message = f"the folder has no agent, and {quote(pointer, 100)} is {LFS_POINTER}"
+            raise UnsupportedError(message)
+        raise MissingEntryError(_BEST_FILE, present=[file.path for file in report.others], what="agent")
     return _complete(report, choose_agent(report), limits)
 
 
@@ -223,8 +203,11 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     plain = [agent for agent in agents if agent.role == "agent"]
     plain = [agent for agent in plain if agent.kind != "policy-file"] or plain
     checkpoints = [agent for agent in agents if agent.role == "checkpoint"]
-    if len(best) == 1 and not _are_apart(best[0], plain):
-        return best[0]
+    if len(best) == 1:
+        here = parse_name(best[0].path).folder
+        # others in the folder of the best one, or in the one above it, are of the same run
+        if all(parse_name(agent.path).folder in (here, here.rpartition("/")[0]) for agent in plain):
+            return best[0]
     if not best and len(plain) == 1:
         return plain[0]
     series = {(name.folder, name.series) for name in (parse_name(agent.path) for agent in checkpoints)}
@@ -237,12 +220,6 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     raise UnsupportedError(message)
 
 
-def _are_apart(best: AgentFiles, others: list[AgentFiles]) -> bool:
-    """Return whether other agents are in other runs: not in the folder of the best one, nor in the one above it."""
-    here = parse_name(best.path).folder
-    return any(parse_name(agent.path).folder not in (here, here.rpartition("/")[0]) for agent in others)
-
-
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:
     normalization, problem = find_normalization(report.path, agent, limits)
     is_used = bool(agent.statistics) and normalization.is_normalized is not False
@@ -250,14 +227,11 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
     if is_used:
         folder = agent.statistics[0].rpartition("/")[0]
         statistics = join_path(report.path, folder if len(agent.statistics) > 1 else agent.statistics[0])
-    names = " and ".join(quote(name) for name in agent.statistics)
     remark = f"the agent is {quote(agent.path)}"
-    if names:
-        remark += (
-            f", its statistics {names}"
-            if is_used
-            else f", and its statistics {names} are not used: {normalization.why}"
-        )
+    if is_used:
+        remark += f", its statistics {_name_statistics(agent)}"
+    elif agent.statistics:
+        remark += f", and its statistics {_name_statistics(agent)} are not used: {normalization.why}"
     path = join_path(report.path, agent.path)
     doubts = ["" if problem else describe_doubt(agent, normalization)]
     doubts += [f"{quote(file.path)} is left out: {file.message}" for file in report.unreadable if file.is_unopened]
@@ -265,19 +239,25 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
     return ChosenAgent(path, statistics, normalization.is_normalized, remark, warning, problem)
 
 
+def _name_statistics(agent: AgentFiles) -> str:
+    return " and ".join(map(quote, agent.statistics))
+
+
 def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Normalization, str]:
     """Return whether observations were normalized, and why that is not known (FOLDERS.md 21).
 
     The settings say so, or the last observation in the archive, if it was certainly normalized.
-
-    :param top: the folder
-    :param limits: for each file
     """
+    from sbformat.formats.normalized import is_surely_normalized
+    from sbformat.formats.opener import open_archive
+
     found = read_normalize(top, agent.settings, limits)
     if not agent.statistics or found.is_normalized:
         return found, ""
-    is_certain = _is_surely_normalized(join_path(top, agent.path), limits)
-    names = " and ".join(quote(name) for name in agent.statistics)
+    try:
+        is_certain = is_surely_normalized(open_archive(join_path(top, agent.path), Budget(limits)))
+    except (SbformatError, OSError):
+        is_certain = False  # what loads the agent says why
     ask = "pass the statistics of the agent, or none, as vecnormalize (--vecnormalize FILE or none)"
     if is_certain and found.is_stated:
         contradiction = "was trained with VecNormalize, but normalize in its settings says that it was not"
@@ -285,19 +265,9 @@ def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Nor
     if is_certain:
         return Normalization(is_normalized=True), ""
     if found.is_unreadable:
-        why = f"it is not known whether the agent was trained with {names}, because {found.not_read}"
-        return found, f"{why}: install it, or {ask}"
+        trained = f"the agent was trained with {_name_statistics(agent)}"
+        return found, f"it is not known whether {trained}, because {found.not_read}: install it, or {ask}"
     return found, ""
-
-
-def _is_surely_normalized(path: str, limits: Limits) -> bool:
-    from sbformat.formats.normalized import is_surely_normalized
-    from sbformat.formats.opener import open_archive
-
-    try:
-        return is_surely_normalized(open_archive(path, Budget(limits)))
-    except (SbformatError, OSError):
-        return False  # what loads the agent says why
 
 
 def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:
@@ -306,23 +276,17 @@ def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:
     :param agent: with its statistics
     :param normalization: what the settings say
     """
-    names = " and ".join(quote(name) for name in agent.statistics)
-    if not names:
+    start = f"the statistics {_name_statistics(agent)} are"
+    if not agent.statistics or (normalization.is_normalized is False and normalization.is_stated):
         return ""
     if normalization.is_normalized is False:
-        if normalization.is_stated:
-            return ""
-        return (
-            f"the statistics {names} are not used: {normalization.why}; if the agent was trained with them, "
-            f"pass them as vecnormalize (--vecnormalize FILE)"
-        )
+        advice = "if the agent was trained with them, pass them as vecnormalize (--vecnormalize FILE)"
+        return f"{start} not used: {normalization.why}; {advice}"
     if normalization.not_read:
-        return (
-            f"the statistics {names} are used, but {normalization.not_read}, so that it is not known whether the agent "
-            f"was trained with them"
-        )
+        unknown = "it is not known whether the agent was trained with them"
+        return f"{start} used, but {normalization.not_read}, so that {unknown}"
     if _are_named_otherwise(agent):
-        return f"the statistics {names} are used, the only ones there, although their name is another than the agent's"
+        return f"{start} used, the only ones there, although their name is another than the agent's"
     return ""
 
 

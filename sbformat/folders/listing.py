@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
-from functools import partial
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import (
     DATA_ENTRY,
@@ -21,7 +20,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.formats.opener import open_archive
 from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_remote, is_within, join_path, open_source, read_start, to_path
-from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.limits import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -45,34 +44,24 @@ def is_other_zip(path: str) -> bool:
     The names are those that ``zipfile`` finds, which SB3 and torch's users read zips with: a damaged archive, and one
     in a folder of its zip, are not other zips.
 
-    :param path: of a file that could not be read as an archive
     """
     import zipfile
 
+    expected = zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError
+    opened: Any = to_path(path) if not is_remote(path) else None
     try:
-        with zipfile.ZipFile(_open(path)) as file:
+        if opened is None:
+            source = open_source(path)
+            opened = io.BytesIO(source.view(0, source.size))
+        with zipfile.ZipFile(opened) as file:
             names = [name.rpartition("/")[2].casefold() for name in file.namelist()]
-    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
+    except (*expected, SbformatError):
         return False
     return not any(map(_is_of_agent, names))
 
 
-def _open(path: str) -> str | os.PathLike[str] | IO[bytes]:
-    """Return what ``zipfile`` opens: the path, or the bytes of a remote file."""
-    if not is_remote(path):
-        return to_path(path)
-    try:
-        source = open_source(path)
-        return io.BytesIO(source.view(0, source.size))
-    except SbformatError as error:
-        raise OSError from error
-
-
-def is_zip_of_agent(head: bytes) -> bool:
-    """Return whether the first entry of a zip, which may be damaged, is one of an agent.
-
-    :param head: the first bytes of the file
-    """
+def _is_zip_of_agent(head: bytes) -> bool:
+    """Return whether the first entry of a zip, which may be damaged, is one of an agent."""
     if not head.startswith(LOCAL_SIGNATURE) or len(head) < _HEADER_BYTES:
         return False
     length = int.from_bytes(head[_NAME_LENGTH : _NAME_LENGTH + 2], "little")
@@ -87,7 +76,8 @@ _WANTED: Final[frozenset[str]] = frozenset({
     "sb3", "sbx", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize", "running-mean-std", "replay-buffer",
 })  # fmt: skip
 """Kinds of files that people keep together, whatever they are called."""
-_PICKLE: Final = b"\x80"
+PICKLE: Final = b"\x80"
+"""The first byte of a pickle."""
 _HEAD_BYTES: Final = 512
 
 
@@ -96,11 +86,11 @@ class ListedFile(Record):
 
     name: str
     """The path from the top of the folder, with slashes."""
-    kind: Kind | None
+    kind: Kind | None = None
     """None for a file that is not one of those that sbformat reads."""
-    outcome: str
+    outcome: str = ""
     """The kind of error of a file that may be an archive and could not be read; otherwise empty."""
-    message: str
+    message: str = ""
     """Why it could not be read."""
 
 
@@ -110,18 +100,49 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     Hidden files and folders are left out, and links that lead out of the folder or to folders.
 
     :param top: the folder, which may be remote; then files with other suffixes than those of archives are not opened
-    :param limits: for opening one file
     :param leave_out: real paths of folders that are not listed
     """
+    names = sorted(walk_files(top, leave_out), key=order_key)
     if is_remote(top):
-        return [_list_remote(top, name, limits) for name in sorted(_walk_remote(top), key=order_key)]
-    names = sorted(_walk(top, leave_out), key=order_key)
-    linked = {os.path.realpath(path) for path in map(partial(join_path, top), names) if os.path.islink(path)}
-    return [_list_file(top, name, limits, linked) for name in names]
+        # opening a file costs a request: only by the name of an archive, or without a suffix, as unzipped archives are
+        return [
+            classify_file(join_path(top, name), limits, name)
+            if has_usual_suffix(name) or "." not in name.rpartition("/")[2]
+            else ListedFile(name)
+            for name in names
+        ]
+    paths = {name: join_path(top, name) for name in names}
+    # what a link in the folder leads to, such as the blobs of the Hugging Face cache, is opened by the link's name only
+    linked = {os.path.realpath(path) for path in paths.values() if os.path.islink(path)}
+    files = []
+    for name, path in paths.items():
+        if has_usual_suffix(name) or os.path.isdir(path):
+            files.append(classify_file(path, limits, name))
+        elif not os.path.islink(path) and os.path.realpath(path) in linked:
+            files.append(ListedFile(name))
+        else:
+            files.append(classify_unusual(path, limits, name))
+    return files
 
 
-def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
+def walk_files(top: str, leave_out: Collection[str] = (), near: str | None = None) -> Iterator[str]:
+    """Yield the names of files and unzipped archives of a folder and those below it; hidden ones are left out.
+
+    :param leave_out: real paths of folders that are not listed
+    :param near: the name of a folder directly in the top, or an empty text for the top: list only folders in which the
+        files of its agents can be, directly in the top or in it; then links may lead out of the folder
+    """
+    return (_walk_remote if is_remote(top) else _walk_local)(top, leave_out, near)
+
+
+def _walk_local(top: str, leave_out: Collection[str], near: str | None) -> Iterator[str]:
     roots = find_roots(top)
+
+    def is_file(item: os.DirEntry[str]) -> bool:
+        if near is not None or not item.is_symlink():
+            return item.is_file()
+        return os.path.isfile(item.path) and is_within(item.path, roots)
+
     folders = [""]
     while folders:
         here = folders.pop()
@@ -131,99 +152,56 @@ def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
         except OSError:
             if not here:
                 raise
-            yield here
+            if near is None:
+                yield here
             continue
-        if here and any(item.name == DATA_ENTRY and _is_file(item, roots) for item in items):
+        if here and any(item.name == DATA_ENTRY and is_file(item) for item in items):
             yield here  # an unzipped archive
             continue
         for item in items:
             name = f"{here}/{item.name}" if here else item.name
             if item.is_dir(follow_symlinks=False):
-                if os.path.realpath(item.path) not in leave_out:
+                is_place = near is None or here in ("", near)
+                if is_place and os.path.realpath(item.path) not in leave_out:
                     folders.append(name)
-            elif _is_file(item, roots):
+            elif is_file(item):
                 yield name
 
 
-def _walk_remote(top: str) -> Iterator[str]:
-    """Yield the names of the files of a remote folder, and of unzipped archives; hidden ones are left out."""
+def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str]:
     from sbformat.io.remote.listing import walk_folder
 
     archive = None
-    for folder in walk_folder(top):
+    for folder in walk_folder(top, depth=None if near is None else 2 if near else 1):
         if any(part.startswith(".") for part in folder.name.split("/")):
             continue
         if archive is not None and folder.name.startswith(f"{archive}/"):
             continue
+        if near is not None and "/" in folder.name and not folder.name.startswith(f"{near}/"):
+            continue
         names = [row.name for row in folder.files]
-        if folder.name and f"{folder.name}/{DATA_ENTRY}" in names:
+        if folder.name not in ("", near) and f"{folder.name}/{DATA_ENTRY}" in names:
             archive = folder.name
             yield folder.name
             continue
         yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
 
 
-def _list_remote(top: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file of a remote folder. One that is called otherwise than an archive is not opened: it costs a request.
+def classify_unusual(path: str, limits: Limits, name: str) -> ListedFile:
+    """Return a file that is called otherwise than an archive, opened if it starts like one.
 
-    An unzipped archive has no suffix; a file without one is opened, too.
+    It has a kind if it is an agent, statistics or a replay buffer, and is damaged if the first entry of a zip is one of
+    an agent. Otherwise it is a file of another program, such as a document.
     """
-    if has_usual_suffix(name) or "." not in name.rpartition("/")[2]:
-        return classify_file(join_path(top, name), limits, name)
-    return ListedFile(name, None, "", "")
-
-
-def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
-    """Return whether it is a regular file, or a link to one that belongs to the folder."""
-    if item.is_symlink():
-        return os.path.isfile(item.path) and is_within(item.path, roots)
-    return item.is_file(follow_symlinks=False)
-
-
-def _list_file(top: str, name: str, limits: Limits, linked: Collection[str]) -> ListedFile:
-    """Return a file of a folder. One that is called otherwise than an archive is opened if it starts like one.
-
-    Such a file is listed with its kind if it is an agent, statistics or a replay buffer, and as damaged if the first
-    entry of a zip is one of an agent. Otherwise it is a file of another program, such as a document. What a link in the
-    folder leads to, such as the ``blobs`` of the Hugging Face cache, is opened by the name of the link only.
-    """
-    path = join_path(top, name)
-    if has_usual_suffix(name) or os.path.isdir(path):
-        return classify_file(path, limits, name)
-    if not os.path.islink(path) and os.path.realpath(path) in linked:
-        return ListedFile(name, None, "", "")
-    return _list_unusual(path, name, limits)
-
-
-def is_known_by_content(path: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether a file that is called otherwise than an archive is an agent, statistics or a replay buffer.
-
-    :param path: of a file
-    :param limits: for opening it, which is done only if it starts like one
-    """
-    file = _list_unusual(path, path, limits)
-    return file.kind is not None or bool(file.outcome)
-
-
-def _list_unusual(path: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file that is called otherwise than an archive, with its kind if it is one of those to look for."""
-    head = _read_head(path)
-    if head.startswith((LOCAL_SIGNATURE, _PICKLE)):
+    head = read_head(path)
+    if head.startswith((LOCAL_SIGNATURE, PICKLE)):
         file = classify_file(path, limits, name)
-        if file.kind in _WANTED or (file.outcome and is_zip_of_agent(head)):
+        if file.kind in _WANTED or (file.outcome and _is_zip_of_agent(head)):
             return file
-    return ListedFile(name, None, "", "")
+    return ListedFile(name)
 
 
-def starts_like_pickle(path: str) -> bool:
-    """Return whether a file begins as a pickle does.
-
-    :param path: of a file; one that cannot be opened does not
-    """
-    return _read_head(path).startswith(_PICKLE)
-
-
-def _read_head(path: str) -> bytes:
+def read_head(path: str) -> bytes:
     """Return the first bytes of a file; none of one that cannot be opened."""
     try:
         return read_start(path, _HEAD_BYTES)
@@ -232,15 +210,13 @@ def _read_head(path: str) -> bytes:
 
 
 def classify_file(path: str, limits: Limits, name: str | None = None) -> ListedFile:
-    """Return a file with its kind, for which it is opened; its arrays are not read.
+    """Return a file or unzipped archive with its kind, for which it is opened; its arrays are not read.
 
-    :param path: of a file, or of an unzipped archive
-    :param limits: for opening it
     :param name: its name in the result; by default the path
     """
     name = path if name is None else name
     try:
-        return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format, "", "")
+        return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format)
     except UnsupportedError as error:  # another format
         return ListedFile(name, None, "", error.message)
     except SbformatError as error:

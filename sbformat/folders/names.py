@@ -31,30 +31,17 @@ SETTINGS: Final = frozenset({"args", "config", "env_kwargs", "hyperparams", "hyp
 """Names of settings files of rl_zoo3 and of others that follow it, without the suffix."""
 
 _TITLES: Final = {
-    "results.json": "evaluation of the Hugging Face tools",
-    "config.json": "data of an agent, without its weights",
-    "evaluations.npz": "evaluations of EvalCallback",
-    "train_eval_metrics.zip": "training and evaluation metrics of rl_zoo3",
-    "command.txt": "the command of rl_zoo3",
-    "replay.mp4": "video",
+    "results.json": "evaluation of the Hugging Face tools", "config.json": "data of an agent, without its weights",
+    "evaluations.npz": "evaluations of EvalCallback", "command.txt": "the command of rl_zoo3",
+    "train_eval_metrics.zip": "training and evaluation metrics of rl_zoo3", "replay.mp4": "video",
     "progress.csv": "log of training",
-}
-_SUFFIX_TITLES: Final = (
-    ("monitor.csv", "episodes of Monitor"),
-    ("readme.md", "description"),
-    (".md", "text"),
-    (".txt", "text"),
-    (".mp4", "video"),
-    (".gif", "picture"),
-    (".png", "picture"),
-    (".csv", "table"),
-    (".json", "JSON"),
-    (".yml", "settings"),
-    (".yaml", "settings"),
-    (".npz", "arrays"),
-    (".npy", "arrays"),
-    (".safetensors", "arrays"),
-)
+}  # fmt: skip
+_SUFFIX_TITLES: Final = {
+    "monitor.csv": "episodes of Monitor", "readme.md": "description", ".md": "text", ".txt": "text", ".mp4": "video",
+    ".gif": "picture", ".png": "picture", ".csv": "table", ".json": "JSON", ".yml": "settings", ".yaml": "settings",
+    ".npz": "arrays", ".npy": "arrays", ".safetensors": "arrays",
+}  # fmt: skip
+"""The first suffix that a name has counts."""
 
 
 class FileName(Record):
@@ -108,13 +95,7 @@ def describe_name(name: str) -> str:
         return _TITLES[last]
     if last.startswith("events.out.tfevents."):
         return "log of TensorBoard"
-    return next((title for suffix, title in _SUFFIX_TITLES if last.endswith(suffix)), "")
-
-
-def is_settings(name: str) -> bool:
-    """Return whether a file is called like settings of rl_zoo3: ``config.yml``, ``args.yml``."""
-    stem, suffix = os.path.splitext(name.rpartition("/")[2].lower())
-    return suffix in YAML_SUFFIXES and stem in SETTINGS
+    return next((title for suffix, title in _SUFFIX_TITLES.items() if last.endswith(suffix)), "")
 
 
 PARTS_OF_RUNS: Final = frozenset({
@@ -126,7 +107,7 @@ AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "pol
 """Kinds of files with an agent."""
 
 
-class Statistics(Record):
+class Companion(Record):
     """Statistics of VecNormalize: one file, or the two of SB2."""
 
     files: tuple[str, ...]
@@ -141,8 +122,8 @@ class Index:
 
     def __init__(self, files: Iterable[ListedFile]) -> None:
         self.agents: defaultdict[str, list[ListedFile]] = defaultdict(list)
-        self.statistics: defaultdict[str, list[Statistics]] = defaultdict(list)
-        self.buffers: defaultdict[str, list[str]] = defaultdict(list)
+        self.statistics: defaultdict[str, list[Companion]] = defaultdict(list)
+        self.buffers: defaultdict[str, list[Companion]] = defaultdict(list)
         self.settings: defaultdict[str, list[str]] = defaultdict(list)
         self._run_folders: defaultdict[str, list[str]] = defaultdict(list)
         pairs: defaultdict[str, list[str]] = defaultdict(list)
@@ -153,13 +134,15 @@ class Index:
             elif file.kind == "running-mean-std" and _last(file.name) in (OBSERVATIONS_FILE, RETURNS_FILE):
                 pairs[name.folder].append(file.name)
             elif file.kind in ("vecnormalize", "running-mean-std"):
-                self.statistics[name.folder].append(Statistics((file.name,), name))
+                self.statistics[name.folder].append(Companion((file.name,), name))
             elif file.kind == "replay-buffer":
-                self.buffers[name.folder].append(file.name)
-            elif is_settings(file.name):
-                self.settings[name.folder].append(file.name)
+                self.buffers[name.folder].append(Companion((file.name,), name))
+            else:
+                stem, suffix = os.path.splitext(_last(file.name).lower())
+                if suffix in YAML_SUFFIXES and stem in SETTINGS:
+                    self.settings[name.folder].append(file.name)
         for folder, names in pairs.items():
-            self.statistics[folder].append(Statistics(tuple(names), parse_name(names[0])))
+            self.statistics[folder].append(Companion(tuple(names), parse_name(names[0])))
         for folder in dict.fromkeys([*self.statistics, *self.settings]):
             if folder and folder not in self.agents:
                 self._run_folders[folder.rpartition("/")[0]].append(folder)
@@ -193,9 +176,11 @@ class Index:
         """Return the file with the statistics of an agent, or SB2's two; empty when none belongs to it."""
         for place in self.list_places(agent):
             found = self.statistics[place]
-            chosen = _same_step(found, agent) or _same_name(found, agent) or _usual_name(found)
+            unnumbered = [item for item in found if item.name.steps is None]
+            chosen = _find_same_step(found, agent) or _find_only([i for i in unnumbered if i.name.series == agent.stem])
+            chosen = chosen or _find_usual_name(found)
             if chosen is None and not self._are_several(place, agent):
-                chosen = _only_one(found)
+                chosen = _find_only(unnumbered)
             if chosen is not None:
                 return chosen.files
         return ()
@@ -210,20 +195,18 @@ class Index:
     def find_buffer(self, agent: FileName) -> str | None:
         """Return the replay buffer of an agent: that of the same step, of its name, or the only one without a step."""
         for place in self.list_places(agent):
-            named = [(name, parse_name(name)) for name in self.buffers[place]]
-            if agent.steps is not None:
-                same = [item for item in named if item[1].steps == agent.steps]
-                same = [item for item in same if item[1].series == agent.series] or same
-                if len(same) == 1:
-                    return same[0][0]
-                continue  # a buffer of another step is not the one that belongs to a checkpoint
-            unnumbered = [item for item in named if item[1].steps is None]
-            chosen = [name for name, parsed in unnumbered if parsed.series == agent.stem]
-            if not chosen:
-                has_others = self._are_several(place, agent)
-                chosen = [name for name, parsed in unnumbered if not (parsed.series and has_others)]
-            if len(chosen) == 1:
-                return chosen[0]
+            found = self.buffers[place]
+            if agent.steps is None:
+                unnumbered = [item for item in found if item.name.steps is None]
+                same = [item for item in unnumbered if item.name.series == agent.stem]
+                if not same:
+                    has_others = self._are_several(place, agent)
+                    same = [item for item in unnumbered if not (item.name.series and has_others)]
+                chosen = _find_only(same)
+            else:  # a buffer of another step is not the one that belongs to a checkpoint
+                chosen = _find_same_step(found, agent)
+            if chosen is not None:
+                return chosen.files[0]
         return None
 
     def find_settings(self, agent: FileName) -> tuple[str, ...]:
@@ -235,31 +218,22 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _same_step(found: list[Statistics], agent: FileName) -> Statistics | None:
-    """Return the statistics that were saved at the step of a checkpoint."""
+def _find_only(found: list[Companion]) -> Companion | None:
+    return found[0] if len(found) == 1 else None
+
+
+def _find_same_step(found: list[Companion], agent: FileName) -> Companion | None:
+    """Return what was saved at the step of a checkpoint, of its series if there are several."""
     if agent.steps is None:
         return None
     same = [item for item in found if item.name.steps == agent.steps]
-    same = [item for item in same if item.name.series == agent.series] or same
-    return same[0] if len(same) == 1 else None
+    return _find_only([item for item in same if item.name.series == agent.series] or same)
 
 
-def _same_name(found: list[Statistics], agent: FileName) -> Statistics | None:
-    """Return the statistics that are called like the agent: ``ppo_vecnormalize.pkl`` beside ``ppo.zip``."""
-    same = [item for item in found if item.name.steps is None and item.name.series == agent.stem]
-    return same[0] if len(same) == 1 else None
-
-
-def _usual_name(found: list[Statistics]) -> Statistics | None:
+def _find_usual_name(found: list[Companion]) -> Companion | None:
     """Return the statistics that have the name of rl_zoo3, that of the Hugging Face tools, or those of SB2's files."""
     for names in (*((name,) for name in WHOLE_FILES), (OBSERVATIONS_FILE, RETURNS_FILE)):
         for item in found:
             if _last(item.files[0]) in names:
                 return item
     return None
-
-
-def _only_one(found: list[Statistics]) -> Statistics | None:
-    """Return the only statistics without a step."""
-    others = [item for item in found if item.name.steps is None]
-    return others[0] if len(others) == 1 else None

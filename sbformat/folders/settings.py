@@ -18,7 +18,7 @@ from sbformat.io.opening import join_path, read_start
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sbformat.limits import Limits
 
@@ -28,21 +28,21 @@ MAX_EVENTS: Final = 50_000
 MAX_DEPTH: Final = 32
 MISSING_EXTRA: Final = "PyYAML reads it: pip install 'sbformat[yaml]'"
 _ORDERED_DICT: Final = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
+_TEXT_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "python/str", "python/unicode")) | {"!"}
 _PLAIN_TAGS: Final = frozenset({
-    None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:str", "tag:yaml.org,2002:int",
+    None, *_TEXT_TAGS, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:int",
     "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:python/tuple",
-    "tag:yaml.org,2002:python/unicode", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/dict",
-    "tag:yaml.org,2002:python/list",
+    "tag:yaml.org,2002:python/dict", "tag:yaml.org,2002:python/list",
 })  # fmt: skip
-_TRUE: Final = frozenset({"true", "yes", "on"})
-_FALSE: Final = frozenset({"false", "no", "off"})
-_NULL: Final = frozenset({"", "~", "null"})
+_WORDS: Final = {
+    "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "": None, "~": None, "null": None,
+}  # fmt: skip
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,40})", re.ASCII)
 _FLOAT: Final = re.compile(
     r"(?:[-+]?[0-9][0-9_]{0,40}\.[0-9_]{0,40}|\.[0-9][0-9_]{0,40})(?:[eE][-+][0-9]{1,4})?", re.ASCII
 )
 _NORM_OBS: Final = re.compile(r"""(?:['"]norm_obs['"]\s*:|\bnorm_obs\s*=)\s*(True|False)\b""", re.ASCII)
-_RL_ZOO_FILE: Final = "config.yml"
+
 _RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})
 """Hyper-parameters that rl_zoo3 requires."""
 
@@ -59,22 +59,14 @@ class OrderedSettings(dict[str, Any]):
 
 
 def read_settings(path: str, limits: Limits) -> dict[str, Any]:
-    """Return the values of a file of settings.
-
-    :param path: of the file
-    :param limits: bytes are charged to ``total_bytes``
-    """
+    """Return the values of a file of settings."""
     try:
         import yaml
     except ImportError:
         raise UnsupportedError(MISSING_EXTRA) from None
-    data = read_start(path, MAX_BYTES + 1)
-    Budget(limits).spend("total_bytes", len(data))
-    if len(data) > MAX_BYTES:
-        message = f"expected settings of at most {MAX_BYTES:,} bytes"
-        raise UnsupportedError(message)
+    data = _read_file(path, "settings", Budget(limits))
     try:
-        found = _Builder().build(_bound(yaml.parse(data, Loader=yaml.SafeLoader)))
+        found = _build(yaml.parse(data, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
         if isinstance(error, SbformatError):
             raise
@@ -87,24 +79,26 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
 
 
 def read_results(path: str, limits: Limits) -> dict[str, Any]:
-    """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation.
-
-    :param path: of the file
-    :param limits: for JSON
-    """
+    """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation."""
     from sbformat.data import parse_object
 
+    return parse_object(_read_file(path, "results"), Budget(limits))
+
+
+def _read_file(path: str, what: str, budget: Budget | None = None) -> bytes:
     data = read_start(path, MAX_BYTES + 1)
+    if budget is not None:
+        budget.spend("total_bytes", len(data))
     if len(data) > MAX_BYTES:
-        message = f"expected results of at most {MAX_BYTES:,} bytes"
+        message = f"expected {what} of at most {MAX_BYTES:,} bytes"
         raise UnsupportedError(message)
-    return parse_object(data, Budget(limits))
+    return data
 
 
 class Normalization(Record):
     """The statement of the settings beside an agent about ``VecNormalize``."""
 
-    is_normalized: bool | None
+    is_normalized: bool | None = None
     """Whether observations were normalized; None when no settings say so."""
     why: str = ""
     """Why they were not."""
@@ -122,10 +116,6 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
     In a ``config.yml`` that rl_zoo3 wrote, no ``normalize`` is false: rl_zoo3 evaluates such an agent without
     statistics, also if there are some. Such a file is an ``OrderedDict`` of pairs, or has ``n_timesteps`` and
     ``policy``.
-
-    :param top: the folder
-    :param settings: paths in it
-    :param limits: for each file
     """
     for name in settings:
         last = name.rpartition("/")[2]
@@ -133,22 +123,18 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
             continue
         try:
             values = read_settings(join_path(top, name), limits)
-        except SbformatError as error:
-            is_missing = error.message == MISSING_EXTRA
-            not_read = f"{quote(name)} was not read ({error.message})"
-            return Normalization(None, not_read=not_read, is_unreadable=is_missing)
-        except OSError as error:
-            return Normalization(
-                None, not_read=f"{quote(name)} was not read ({error.strerror or type(error).__name__})"
-            )
+        except (SbformatError, OSError) as error:
+            why = error.message if isinstance(error, SbformatError) else error.strerror or type(error).__name__
+            not_read = f"{quote(name)} was not read ({why})"
+            return Normalization(not_read=not_read, is_unreadable=why == MISSING_EXTRA)
         if "normalize" in values:
             is_normalized = _means_normalized(values["normalize"])
             return Normalization(is_normalized, f"normalize in {quote(name)} says so", is_stated=True)
-        if last == _RL_ZOO_FILE and (isinstance(values, OrderedSettings) or values.keys() >= _RL_ZOO_KEYS):
+        if last == "config.yml" and (isinstance(values, OrderedSettings) or values.keys() >= _RL_ZOO_KEYS):
             why = f"{quote(name)} has no normalize, and rl_zoo3 evaluates such an agent without statistics"
             return Normalization(is_normalized=False, why=why)
-        return Normalization(None)
-    return Normalization(None)
+        break
+    return Normalization()
 
 
 def _means_normalized(value: object) -> bool | None:
@@ -163,50 +149,34 @@ def _means_normalized(value: object) -> bool | None:
     return True if isinstance(value, (int, float)) else None
 
 
-def _bound(events: Iterator[Any]) -> Iterator[Any]:
-    """Yield events up to the largest number of them."""
+def _build(events: Iterable[Any]) -> Any:
+    """Return the value of the first document; None for an empty text."""
+    anchors: dict[str, Any] = {}
+    items: list[Any] = []
+    stack: list[tuple[list[Any], Any]] = []
     for count, event in enumerate(events):
         if count >= MAX_EVENTS:
             message = f"expected settings of at most {MAX_EVENTS:,} values"
             raise UnsupportedError(message)
-        yield event
-
-
-class _Builder:
-    """Makes values of the events of the first document."""
-
-    def __init__(self) -> None:
-        self._anchors: dict[str, Any] = {}
-
-    def build(self, events: Iterator[Any]) -> Any:
-        """Return the value of the first document; None for an empty text."""
-        root: list[Any] = []
-        stack: list[tuple[list[Any], Any]] = []
-        items = root
-        for event in events:
-            kind = type(event).__name__
-            if kind in ("SequenceStartEvent", "MappingStartEvent"):
-                if len(stack) >= MAX_DEPTH:
-                    message = f"expected settings of at most {MAX_DEPTH} levels"
-                    raise UnsupportedError(message)
-                stack.append((items, event))
-                items = []
-            elif kind in ("SequenceEndEvent", "MappingEndEvent"):
-                made, (items, start) = items, stack.pop()
-                items.append(_make_collection(start, made, is_mapping=kind == "MappingEndEvent"))
-            elif kind == "ScalarEvent":
-                items.append(self._make_scalar(event))
-            elif kind == "AliasEvent":
-                items.append(self._anchors.get(event.anchor, Opaque(f"*{event.anchor}")))
-            elif kind == "DocumentEndEvent":
-                break
-        return root[0] if root else None
-
-    def _make_scalar(self, event: Any) -> Any:
-        value = _resolve_scalar(event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = value
-        return value
+        kind = type(event).__name__
+        if kind in ("SequenceStartEvent", "MappingStartEvent"):
+            if len(stack) >= MAX_DEPTH:
+                message = f"expected settings of at most {MAX_DEPTH} levels"
+                raise UnsupportedError(message)
+            stack.append((items, event))
+            items = []
+        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+            made, (items, start) = items, stack.pop()
+            items.append(_make_collection(start, made, is_mapping=kind == "MappingEndEvent"))
+        elif kind == "ScalarEvent":
+            items.append(_resolve_scalar(event))
+            if event.anchor is not None:
+                anchors[event.anchor] = items[-1]
+        elif kind == "AliasEvent":
+            items.append(anchors.get(event.anchor, Opaque(f"*{event.anchor}")))
+        elif kind == "DocumentEndEvent":
+            break
+    return items[0] if items else None
 
 
 def _make_collection(start: Any, items: list[Any], *, is_mapping: bool) -> Any:
@@ -235,20 +205,12 @@ def _resolve_scalar(event: Any) -> Any:
     if event.tag not in _PLAIN_TAGS:
         return Opaque(event.tag)
     text: str = event.value
-    if event.tag is None and not event.implicit[0]:  # quoted
+    if event.tag in _TEXT_TAGS or (event.tag is None and not event.implicit[0]):  # the second is quoted
         return text
-    if event.tag in ("!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/unicode"):
-        return text
-    folded = text.lower()
-    if folded in _NULL:
-        return None
-    if folded in _TRUE or folded in _FALSE:
-        return folded in _TRUE
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text):
         return int(text.replace("_", ""))
     if _FLOAT.fullmatch(text):
         return float(text.replace("_", ""))
     return text
-
-
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EVENTS", "Opaque", "read_normalize", "read_settings"]

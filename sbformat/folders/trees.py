@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY, PICKLE_SUFFIXES
 from sbformat.errors import SbformatError
-from sbformat.folders.listing import ListedFile, classify_file, is_known_by_content, starts_like_pickle
+from sbformat.folders.listing import PICKLE, ListedFile, classify_file, classify_unusual, read_head, walk_files
 from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, parse_name
 from sbformat.io.opening import is_remote, join_path
 from sbformat.io.urls import copy_options, is_url
@@ -33,16 +33,21 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
     An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with. Names
     are sorted in each folder. A folder without an archive is yielded itself, and so is one below it that cannot be
     listed: reading it gives the error.
-
-    :param paths: files and folders
     """
     for path in paths:
-        if is_remote(path):
-            yield from _expand_url(path)
-            continue
-        found = _walk(path) if os.path.isdir(path) else iter(())
+        found = _list_remote(path) if is_remote(path) else _walk(path) if os.path.isdir(path) else iter(())
         yield next(found, path)
         yield from found
+
+
+def _list_remote(url: str) -> Iterator[str]:
+    """Return the URLs of a remote folder's archives."""
+    from sbformat.io.remote.listing import iter_files
+
+    try:
+        return iter([row.name or row.url for row in iter_files(url)])
+    except (OSError, SbformatError):  # opening it gives the error
+        return iter(())
 
 
 def _walk(top: str) -> Iterator[str]:
@@ -67,16 +72,6 @@ def _walk(top: str) -> Iterator[str]:
         pending += [os.path.join(folder, name) for name in names[::-1] if folders[name] and not name.startswith(".")]
 
 
-def _expand_url(url: str) -> Iterator[str]:
-    """Yield the URLs of a remote folder's archives, or the URL itself if it is a file or has none."""
-    from sbformat.io.remote.listing import iter_files
-
-    try:
-        yield from [row.name or row.url for row in iter_files(url)] or [url]
-    except (OSError, SbformatError):  # opening it gives the error
-        yield url
-
-
 def _is_other_name(path: str) -> bool:
     """Return whether a file of a folder is an agent or belongs to one, by its contents.
 
@@ -86,7 +81,8 @@ def _is_other_name(path: str) -> bool:
     above, last = os.path.split(folder)
     if name.startswith(".") or (last == "blobs" and os.path.isdir(os.path.join(above, "snapshots"))):
         return False
-    return is_known_by_content(path)
+    file = classify_unusual(path, DEFAULT_LIMITS, path)
+    return file.kind is not None or bool(file.outcome)
 
 
 _KEPT: Final = 16
@@ -99,8 +95,6 @@ class StatisticsFinder:
     ::
 
         StatisticsFinder().find("logs/ppo/best_model.zip")  # 'vecnormalize.pkl'
-
-    :param limits: for opening one file
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -116,7 +110,7 @@ class StatisticsFinder:
         above, folder = _split(here)
         top, folder = (above, folder) if folder.lower() in PARTS_OF_RUNS else (here, "")
         if top not in self._indexes:
-            self._indexes[top] = _list_places(top, here, self._limits)
+            self._indexes[top] = _list_places(top, folder, self._limits)
             if len(self._indexes) > _KEPT:
                 self._indexes.popitem(last=False)
         index = self._indexes[top]
@@ -134,71 +128,27 @@ def _split(path: str) -> tuple[str, str]:
     return copy_options(path, folder) if is_url(folder) else folder, name
 
 
-def _list_places(top: str, here: str, limits: Limits) -> Index | None:
+def _list_places(top: str, near: str, limits: Limits) -> Index | None:
     """Return the files of a folder and of those directly in it; None if none of them can be statistics.
 
-    :param here: the folder of the agents: the top, or directly in it, and then the folders in it are listed, too
+    :param near: the folder of the agents, directly in the top; empty if it is the top
     """
+    is_local = not is_remote(top)
     try:
-        names = list(_walk_remote(top, here) if is_remote(top) else _walk_near(top, here))
+        paths = {name: join_path(top, name) for name in sorted(walk_files(top, near=near))}
     except (OSError, SbformatError):  # reading the agents gives the error
         return None
-    pickles = [name for name in names if not name.lower().endswith(".zip") and _may_be_statistics(top, name)]
-    found = {name: classify_file(join_path(top, name), limits, name) for name in pickles}
+    folders = {name for name, path in paths.items() if is_local and os.path.isdir(path)}
+    found: dict[str, ListedFile] = {}
+    for name, path in paths.items():
+        if name in folders or name.lower().endswith(".zip"):
+            continue
+        # opening a remote file costs a request
+        if read_head(path).startswith(PICKLE) if is_local else name.lower().endswith(PICKLE_SUFFIXES):
+            found[name] = classify_file(path, limits, name)
     if not any(file.kind in STATISTICS for file in found.values()):
         return None
-    return Index(found.get(name) or _classify(top, name, limits) for name in names)
-
-
-def _may_be_statistics(top: str, name: str) -> bool:
-    if is_remote(top):  # opening a file costs a request
-        return name.lower().endswith(PICKLE_SUFFIXES)
-    path = join_path(top, name)
-    return not os.path.isdir(path) and starts_like_pickle(path)
-
-
-def _classify(top: str, name: str, limits: Limits) -> ListedFile:
-    path = join_path(top, name)
-    if has_usual_suffix(name) or (not is_remote(top) and os.path.isdir(path)):
-        return classify_file(path, limits, name)
-    return ListedFile(name, None, "", "")
-
-
-def _walk_near(top: str, here: str) -> Iterator[str]:
-    """Yield the names of files and unzipped archives, from the top, with slashes; hidden ones are left out."""
-    todo = [("", True)]
-    while todo:
-        folder, has_places_below = todo.pop()
-        path = join_path(top, folder) if folder else top
-        try:
-            with os.scandir(path) as scanned:
-                items = sorted((item for item in scanned if not item.name.startswith(".")), key=lambda item: item.name)
-        except OSError:
-            continue
-        for item in items:
-            name = f"{folder}/{item.name}" if folder else item.name
-            if item.is_file():
-                yield name
-            elif not item.is_dir(follow_symlinks=False):
-                continue
-            elif os.path.isfile(os.path.join(item.path, DATA_ENTRY)):
-                yield name
-            elif has_places_below:
-                todo.append((name, item.path == here))
-
-
-def _walk_remote(top: str, here: str) -> Iterator[str]:
-    """Yield the names of files and unzipped archives of a remote folder, as :func:`_walk` does of one on the disk."""
-    from sbformat.io.remote.listing import walk_folder
-
-    parent = "" if top == here else _split(here)[1]
-    for folder in walk_folder(top, depth=2 if parent else 1):
-        if any(part.startswith(".") for part in folder.name.split("/")):
-            continue
-        if folder.name.count("/") and not folder.name.startswith(f"{parent}/"):
-            continue
-        names = [row.name for row in folder.files]
-        if folder.name not in ("", parent) and f"{folder.name}/{DATA_ENTRY}" in names:
-            yield folder.name
-            continue
-        yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
+    for name, path in paths.items():
+        if name not in found and (name in folders or has_usual_suffix(name)):
+            found[name] = classify_file(path, limits, name)
+    return Index(found.get(name) or ListedFile(name) for name in paths)

@@ -21,12 +21,13 @@ from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTING
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
 from sbformat.html_report.diagram import make_diagram
-from sbformat.html_report.page import format_number, format_shape, format_size, render_page
+from sbformat.html_report.page import format_number, format_shape, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.policies.describe import list_tables
+from sbformat.rendering import format_size
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.catalogue.collect import FileData
     from sbformat.formats.vecnormalize import RunningMeanStd
-    from sbformat.html_report.weights import TensorData
-    from sbformat.policies.describe import Table
     from sbformat.tools.inspect import InspectReport
 
 
@@ -91,19 +90,17 @@ def list_spaces(report: InspectReport) -> list[SpaceRow]:
     rows = []
     for key, role in _SPACES.items():
         found = (report.hyperparameters or {}).get(key)
-        if found is not None:
-            setting = make_setting(key, found)
-            space = found.value if isinstance(found.value, Space) else None
-            kind = "" if space is None else space.class_name
-            sized = f"{kind} of {format_shape(space.shape)}" if space is not None and space.shape else kind
-            rows.append(SpaceRow(role, sized, setting.value, () if space is None else _list_parts(space)))
+        if found is None:
+            continue
+        space, text = found.value, make_setting(key, found).value
+        if not isinstance(space, Space):
+            rows.append(SpaceRow(role, "", text))
+            continue
+        kind = f"{space.class_name} of {format_shape(space.shape)}" if space.shape else space.class_name
+        parts = getattr(space, "spaces", ())
+        pairs = parts.items() if isinstance(parts, dict) else enumerate(parts)
+        rows.append(SpaceRow(role, kind, text, tuple((str(name), render_line(part)) for name, part in pairs)))
     return rows
-
-
-def _list_parts(space: Space) -> tuple[tuple[str, str], ...]:
-    parts = getattr(space, "spaces", ())
-    pairs = parts.items() if isinstance(parts, dict) else enumerate(parts)
-    return tuple((str(key), render_line(part)) for key, part in pairs)
 
 
 MOST_PARTS: Final = 40
@@ -149,8 +146,7 @@ def collect_statistics(file: FileData) -> StatisticsData | None:
     report = file.inspected
     if file.archive is None or report is None:
         return None
-    is_bundle = {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(report.extra)
-    if report.format not in STATISTICS and not is_bundle:
+    if report.format not in STATISTICS and not {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(report.extra):
         return None
     from sbformat.formats.vecnormalize import read_vecnormalize
 
@@ -160,12 +156,11 @@ def collect_statistics(file: FileData) -> StatisticsData | None:
         return None
     observations = found.obs_rms if isinstance(found.obs_rms, dict) else {"": found.obs_rms}
     known = [(f"observations {key}".strip(), part) for key, part in observations.items() if part is not None]
-    rows = [_describe(name, part) for name, part in known[: MOST_PARTS - 1]]
-    rows += [_describe("returns", found.ret_rms)] if found.ret_rms is not None else []
+    shown = known[: MOST_PARTS - 1] + ([("returns", found.ret_rms)] if found.ret_rms is not None else [])
     names = ("norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon", "training")
-    return StatisticsData(
-        tuple((name, getattr(found, name)) for name in names), tuple(rows), max(0, len(known) - MOST_PARTS + 1)
-    )
+    settings = tuple((name, getattr(found, name)) for name in names)
+    parts = tuple(_describe(name, part) for name, part in shown)
+    return StatisticsData(settings, parts, max(0, len(known) - MOST_PARTS + 1))
 
 
 def _describe(name: str, found: RunningMeanStd) -> RunningStatistics:
@@ -187,11 +182,6 @@ def average(values: Sequence[float], window: int = _WINDOW) -> list[float]:
         return []
     parts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
     return [math.fsum(part) / len(part) for part in parts]
-
-
-def summarize_numbers(values: Sequence[float]) -> Distribution | None:
-    """Return mean, deviation and range of numbers."""
-    return describe_numbers(np.asarray(values, np.float64))
 
 
 MOST_ROWS: Final = 500
@@ -227,6 +217,7 @@ def render_archive(file: FileData, *, title: str | None = None) -> str:
 def make_context(file: FileData, plots: Plots) -> dict[str, Any]:
     """Return what the template prints."""
     inspected = file.inspected
+    network = inspected.network if inspected else None
     return {
         "file": file,
         "inspected": inspected,
@@ -236,8 +227,8 @@ def make_context(file: FileData, plots: Plots) -> dict[str, Any]:
         "settings": list_settings(inspected) if inspected else {},
         "spaces": list_spaces(inspected) if inspected else [],
         "others": OTHERS,
-        "diagram": make_diagram(inspected.network) if inspected and inspected.network else None,
-        "network_tables": _list_network_tables(inspected),
+        "diagram": make_diagram(network) if network else None,
+        "network_tables": [table for table in list_tables(network) if table.rows] if network else [],
         "episodes": make_episodes(file, plots),
         "statistics": make_statistics(file, plots),
         "state_dicts": make_weights(file, plots),
@@ -270,12 +261,6 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
     return facts
 
 
-def _list_network_tables(report: InspectReport | None) -> list[Table]:
-    if report is None or report.network is None:
-        return []
-    return [table for table in list_tables(report.network) if table.rows]
-
-
 def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
     """Return the state dicts with the histograms of their tensors, up to :data:`MOST_PLOTS` in all."""
     made = []
@@ -286,19 +271,14 @@ def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
             distribution = tensor.distribution
             if distribution is None or distribution.histogram is None or left == 0:
                 continue
-            label = f"Histogram: {distribution.describe()}"
-            svg = plots.draw_histogram(distribution.histogram, label=label)
-            drawn.append(Plot(_name_tensor(tensor), svg, format_shape(tensor.row.shape)))
+            title = tensor.row.name or "(the whole entry)"
+            if tensor.parameter:  # of an optimizer: "exp_avg of action_net.bias"
+                title = f"{tensor.row.name.rpartition('/')[2]} of {tensor.parameter}"
+            svg = plots.draw_histogram(distribution.histogram, label=f"Histogram: {distribution.describe()}")
+            drawn.append(Plot(title, svg, format_shape(tensor.row.shape)))
             left -= 1
         made.append({"data": state_dict, "plots": drawn})
     return made
-
-
-def _name_tensor(tensor: TensorData) -> str:
-    """Return what a plot of a tensor is called: ``exp_avg of action_net.bias`` in the state of an optimizer."""
-    if not tensor.parameter:
-        return tensor.row.name or "(the whole entry)"
-    return f"{tensor.row.name.rpartition('/')[2]} of {tensor.parameter}"
 
 
 def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
@@ -308,7 +288,7 @@ def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
         return None
     drawn = []
     for title, values in (("Reward", found.rewards), ("Length in steps", found.lengths)):
-        numbers = summarize_numbers(values)
+        numbers = describe_numbers(np.asarray(values, np.float64))
         caption = numbers.describe() if numbers is not None else ""
         svg = plots.draw_series(values, average(values), label=f"{title} of {len(values)} episodes: {caption}")
         drawn.append(Plot(title, svg, caption))
@@ -327,15 +307,14 @@ def make_statistics(file: FileData, plots: Plots) -> dict[str, Any] | None:
         return None
     drawn = []
     for part in found.parts:
-        if len(part.components) > 1:
-            centers, widths = [row.mean for row in part.components], [row.std for row in part.components]
-            is_finite = all(map(math.isfinite, (*centers, *widths)))
-            svg = plots.draw_intervals(centers, widths, label=f"Mean and deviation of {part.name}") if is_finite else ""
-            drawn.append([Plot("Mean \u00b1 standard deviation by component", svg, "")] if is_finite else [])
-        else:
-            drawn.append([])
-            for title, numbers in (("Means", part.mean), ("Standard deviations", part.std)):
-                if numbers is not None and numbers.histogram is not None:
-                    svg = plots.draw_histogram(numbers.histogram, label=f"{title}: {numbers.describe()}")
-                    drawn[-1].append(Plot(title, svg, numbers.describe()))
-    return {"data": found, "parts": list(zip(found.parts, drawn))}
+        figures = []
+        centers, widths = [row.mean for row in part.components], [row.std for row in part.components]
+        if len(part.components) > 1 and all(map(math.isfinite, (*centers, *widths))):
+            svg = plots.draw_intervals(centers, widths, label=f"Mean and deviation of {part.name}")
+            figures.append(Plot("Mean \u00b1 standard deviation by component", svg, ""))
+        for title, numbers in (("Means", part.mean), ("Standard deviations", part.std)):
+            if len(part.components) <= 1 and numbers is not None and numbers.histogram is not None:
+                svg = plots.draw_histogram(numbers.histogram, label=f"{title}: {numbers.describe()}")
+                figures.append(Plot(title, svg, numbers.describe()))
+        drawn.append((part, figures))
+    return {"data": found, "parts": drawn}

@@ -13,16 +13,15 @@ from sbformat.errors import LimitError, SbformatError
 from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts, list_settings, list_spaces
 from sbformat.html_report.page import format_number, read_template, render_page
 from sbformat.html_report.plots import Plots
-from sbformat.html_report.weights import MOST_BARS, ChangedWeights, choose_bars, compare_weights, make_overlays
+from sbformat.html_report.weights import ChangedWeights, choose_bars, compare_weights, make_overlays
 from sbformat.immutable import Record
 from sbformat.policies.describe import list_tables
 from sbformat.rendering import count_noun
 from sbformat.tools.diff import diff
 
 if TYPE_CHECKING:
+    from sbformat.archive.archive import Archive
     from sbformat.catalogue.collect import FileData
-    from sbformat.html_report.plots import Histogram
-    from sbformat.policies.describe import Table
     from sbformat.tools.diff import Change
     from sbformat.tools.scan.findings import Finding
 
@@ -72,22 +71,23 @@ def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, A
     changes, remark = _list_changes(first, second)
     described = find_described(first, second)
     settings = pair_settings(first, second, changes)
-    changed = None
+    archives = None
     if first.archive is not None and second.archive is not None:
-        changed = compare_weights(first.archive, second.archive)
+        archives = first.archive, second.archive
+    changed = compare_weights(*archives) if archives is not None else None
     names = {(pair.entry, pair.name) for pair in changed.pairs} if changed is not None else set()
     others = [row for row in changes if (row.entry, row.loc) not in names and not _is_setting(row, described)]
     return {
         "first": first,
         "second": second,
-        "is_equal": not changes and not remark and first.archive is not None and second.archive is not None,
+        "is_equal": not changes and not remark and archives is not None,
         "remark": remark,
         "facts": pair_facts(first, second),
         "settings": [pair for pair in settings if pair.differs],
         "same_settings": [pair for pair in settings if not pair.differs],
         "findings": pair_findings(first, second),
         "networks": _list_networks(first, second),
-        "weights": make_weights(changed, first, second, plots) if changed is not None else None,
+        "weights": make_weights(changed, archives, plots) if changed is not None and archives is not None else None,
         "others": others,
         "most_rows": MOST_ROWS,
     }
@@ -110,22 +110,18 @@ def _list_changes(first: FileData, second: FileData) -> tuple[tuple[Change, ...]
 
 def pair_facts(first: FileData, second: FileData) -> list[Pair]:
     """Return the figures at the top of the page, with the verdicts, spaces and rewards."""
-    sides = [_list_figures(file) for file in (first, second)]
+    sides: list[dict[str, str]] = []
+    for file in (first, second):
+        figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
+        if file.inspected is not None:
+            figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
+            figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
+        episodes = collect_episodes(file)
+        if episodes is not None and episodes.rewards:
+            mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+            figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
+        sides.append(figures)
     return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in {**sides[0], **sides[1]}]
-
-
-def _list_figures(file: FileData) -> dict[str, str]:
-    figures: dict[str, str] = {}
-    if file.scanned is not None:
-        figures["Verdict"] = file.scanned.verdict
-    if file.inspected is not None:
-        figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
-        figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
-    episodes = collect_episodes(file)
-    if episodes is not None and episodes.rewards:
-        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-        figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
-    return figures
 
 
 def _make_pair(name: str, first: str | None, second: str | None, *, differs: bool = False, remark: str = "") -> Pair:
@@ -140,9 +136,14 @@ def pair_settings(first: FileData, second: FileData, changes: tuple[Change, ...]
     for row in changes:
         if _is_setting(row, described) and row.loc:
             changed.setdefault(_find_key(row), row.message)
-    sides = [_list_values(file) for file in (first, second)]
+    sides: list[dict[str, str]] = []
+    for file in (first, second):
+        groups = list_settings(file.inspected) if file.inspected is not None else {}
+        sides.append({setting.name: setting.value for rows in groups.values() for setting in rows})
+    # others than the known settings come last, in the order of the files
+    places = {key: place for place, key in enumerate(key for keys in GROUPS.values() for key in keys)}
     pairs = []
-    for name in sorted({**sides[0], **sides[1]}, key=_order_setting):
+    for name in sorted({**sides[0], **sides[1]}, key=lambda name: places.get(name, len(places))):
         one, other = (side.get(name) for side in sides)
         remark = changed.get(name, "") if one == other else ""
         pairs.append(_make_pair(name, one, other, differs=name in changed, remark=remark))
@@ -154,13 +155,11 @@ def find_described(first: FileData, second: FileData) -> frozenset[str]:
 
     SB3 writes the addresses of methods there: it differs between any two runs.
     """
-    sides = [(file.inspected.data if file.inspected else None) or {} for file in (first, second)]
-    found = set()
-    for key, value in sides[0].items():
-        other = sides[1].get(key)
-        if isinstance(value, Serialized) and isinstance(other, Serialized) and value.pickle == other.pickle:
-            found.add(key)
-    return frozenset(found)
+    sides = [
+        {key: value.pickle for key, value in data.items() if isinstance(value, Serialized)}
+        for data in ((file.inspected.data if file.inspected else None) or {} for file in (first, second))
+    ]
+    return frozenset(key for key, pickle in sides[0].items() if sides[1].get(key) == pickle)
 
 
 def _is_setting(row: Change, described: frozenset[str]) -> bool:
@@ -170,19 +169,6 @@ def _is_setting(row: Change, described: frozenset[str]) -> bool:
 
 def _find_key(row: Change) -> str:
     return row.loc[1:].split("/")[0].replace("~1", "/").replace("~0", "~")
-
-
-def _order_setting(name: str) -> int:
-    """Return the place of a setting; others than the known ones come last, in the order of the files."""
-    known = [key for keys in GROUPS.values() for key in keys]
-    return known.index(name) if name in known else len(known)
-
-
-def _list_values(file: FileData) -> dict[str, str]:
-    if file.inspected is None:
-        return {}
-    groups = list_settings(file.inspected).values()
-    return {setting.name: setting.value for rows in groups for setting in rows}
 
 
 def pair_findings(first: FileData, second: FileData) -> list[FindingPair]:
@@ -203,7 +189,8 @@ def _list_networks(first: FileData, second: FileData) -> dict[str, Any] | None:
     tables, reasons = [], []
     for file in (first, second):
         network = file.inspected.network if file.inspected else None
-        tables.append(_find_layers(list_tables(network)) if network is not None else None)
+        listed = [] if network is None else list_tables(network)
+        tables.append(next((table for table in listed if table.title.startswith("layers")), None))
         reasons.append(file.inspected.network_error if file.inspected else None)
     if tables == [None, None] and reasons == [None, None]:
         return None
@@ -211,14 +198,10 @@ def _list_networks(first: FileData, second: FileData) -> dict[str, Any] | None:
     return {"tables": tables, "reasons": reasons, "is_same": is_same}
 
 
-def _find_layers(tables: list[Table]) -> Table:
-    return next(table for table in tables if table.title.startswith("layers"))
-
-
 # -- weights ------------------------------------------------------------------------------------------
 
 
-def make_weights(changed: ChangedWeights, first: FileData, second: FileData, plots: Plots) -> dict[str, Any] | None:
+def make_weights(changed: ChangedWeights, archives: tuple[Archive, Archive], plots: Plots) -> dict[str, Any] | None:
     """Return the tensors of both files, the plot of changes by layer, and histograms over each other."""
     if not changed.pairs and not changed.unreadable:
         return None
@@ -227,37 +210,30 @@ def make_weights(changed: ChangedWeights, first: FileData, second: FileData, plo
     bar_plot = None
     if any(layer.relative_change for layer in bars):
         label = f"Relative change of {len(bars)} layers; the table below has the numbers"
-        bar_plot = plots.draw_bars(
-            [layer.name for layer in bars], [layer.relative_change for layer in bars], label=label
-        )
+        names, values = [layer.name for layer in bars], [layer.relative_change for layer in bars]
+        bar_plot = plots.draw_bars(names, values, label=label)
     figures: dict[str, list[Plot]] = {}
-    if first.archive is not None and second.archive is not None:
-        for pair, before, after in make_overlays(changed, first.archive, second.archive):
-            caption = f"relative change {format_percent(pair.relative_change)}"
-            label = f"Histograms of {pair.name} in both files, {caption}; {describe_shift(before, after)}"
-            plot = Plot(pair.name, plots.draw_histogram(before, second=after, label=label), caption)
-            figures.setdefault(pair.entry, []).append(plot)
+    for pair, before, after in make_overlays(changed, *archives):
+        caption = f"relative change {format_percent(pair.relative_change)}"
+        low, high = format_number(min(before.low, after.low)), format_number(max(before.high, after.high))
+        label = f"Histograms of {pair.name} in both files, {caption}; from {low} to {high}"
+        plot = Plot(pair.name, plots.draw_histogram(before, second=after, label=label), caption)
+        figures.setdefault(pair.entry, []).append(plot)
+    counts = []
+    for title, is_optimizer in (("weights", False), ("optimizer state", True)):
+        pairs = [pair for pair in changed.pairs if (OPTIMIZER_WORD in pair.entry) == is_optimizer]
+        if pairs:
+            counts.append((title, sum(not pair.is_equal for pair in pairs), len(pairs)))
     return {
         "pairs": [(pair, format_percent(pair.relative_change)) for pair in changed.pairs],
-        "counts": _count_pairs(changed),
+        "counts": counts,
         "omitted": changed.omitted,
         "unreadable": changed.unreadable,
         "layers": [(layer.name, format_percent(layer.relative_change)) for layer in layers],
         "left_out_bars": len(layers) - len(bars),
-        "most_bars": MOST_BARS,
         "bars": bar_plot,
         "figures": figures,
     }
-
-
-def _count_pairs(changed: ChangedWeights) -> list[tuple[str, int, int]]:
-    """Return the number of differing tensors and of all, of policies and of optimizers."""
-    rows = []
-    for title, is_optimizer in (("weights", False), ("optimizer state", True)):
-        pairs = [pair for pair in changed.pairs if (OPTIMIZER_WORD in pair.entry) == is_optimizer]
-        if pairs:
-            rows.append((title, sum(not pair.is_equal for pair in pairs), len(pairs)))
-    return rows
 
 
 def format_percent(change: float | None) -> str:
@@ -273,9 +249,3 @@ def format_percent(change: float | None) -> str:
     if change == 0:
         return "equal"
     return "less than 0.001%" if change < 1e-5 else f"{100 * change:.3g}%" if change < 10 else f"{change:,.4g} times"
-
-
-def describe_shift(before: Histogram, after: Histogram) -> str:
-    """Return the range of two histograms as a phrase."""
-    low, high = min(before.low, after.low), max(before.high, after.high)
-    return f"from {format_number(low)} to {format_number(high)}"

@@ -59,16 +59,12 @@ class Box:
     column: int = 0
     y: float = 0
     """The upper edge."""
+    width: int = _WIDTH
 
     @property
     def x(self) -> float:
         """The middle."""
         return _MARGIN + _WIDTH / 2 + self.column * (_WIDTH + _GAP)
-
-    @property
-    def width(self) -> int:
-        """In pixels."""
-        return _WIDTH
 
     @property
     def height(self) -> int:
@@ -116,28 +112,29 @@ def list_boxes(summary: Summary) -> list[Box]:
     """Return the boxes of a network, each with those that it reads, which are before it."""
     boxes: list[Box] = []
     at: dict[str, int] = {}
+    steps = _resolve_steps(summary)
+
+    def add(name: str, box: Box, reads: Iterable[str] = ()) -> None:
+        box.sources = _find_sources(reads, steps, at)
+        at[name] = len(boxes)
+        boxes.append(box)
+
     for item in summary.inputs:
         if item.role not in ("state", "episode_start"):
-            at[item.name] = len(boxes)
-            boxes.append(Box(kind="input", title=item.name, lines=(f"{format_shape(item.shape)} {item.dtype}",)))
-    steps = _resolve_steps(summary)
+            add(item.name, Box(kind="input", title=item.name, lines=(f"{format_shape(item.shape)} {item.dtype}",)))
     read = {name for layer in summary.layers for name in layer.inputs}
     for step in summary.preprocessing:
         if step.name in read:
-            at[step.name] = len(boxes)
-            sources = _find_sources(steps[step.name], steps, at)
             lines = (f"{step.operation.partition('(')[0]} \u2192 {format_shape(step.shape)}",)
-            boxes.append(Box(kind="step", title="pre-processing", lines=lines, sources=sources))
+            add(step.name, Box(kind="step", title="pre-processing", lines=lines), steps[step.name])
     for layer in summary.layers:
-        sources = _find_sources(layer.inputs, steps, at)
-        at[layer.name] = len(boxes)
-        boxes.append(Box(kind="layer", title=layer.name, lines=_describe_layer(layer), sources=sources))
+        add(layer.name, Box(kind="layer", title=layer.name, lines=_describe_layer(layer)), layer.inputs)
     outputs: dict[tuple[int, ...], list[str]] = {}
     for head in summary.heads:
         found = tuple(_find_sources([head.source], steps, at))
         outputs.setdefault(found, []).append(f"{head.name}: {format_shape(head.shape)}")
-    for sources_of, (first, *others) in outputs.items():
-        boxes.append(Box(kind="output", title=first, lines=tuple(others), sources=list(sources_of)))
+    for sources, (first, *others) in outputs.items():
+        boxes.append(Box(kind="output", title=first, lines=tuple(others), sources=list(sources)))
     return boxes
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat.errors import UnsupportedError, escape
+from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ _BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z]
 """Where a long name can be broken: after a separator, and before a capital letter."""
 _MOST_MARKS: Final = 3
 """Combining characters in a row that are printed: scripts of real languages need two or three."""
-_STYLE: Final = "style.css"
+
 _BACKEND: Final = "MPLBACKEND"
 
 
@@ -73,24 +74,15 @@ def render_page(
 
     :param template: the name of a template, which extends ``base.html.jinja``
     :param context: what it prints
-    :param title: of the page
     :param style: rules of CSS besides those of all pages
     :param scripts: names of files of JavaScript beside the templates
     """
-    rules = f"\n{read_template(_STYLE)}{style}"
+    rules = f"\n{read_template('style.css')}{style}"
     programs = [f"\n{read_template(name)}" for name in scripts]
-    return (
-        _make_environment()
-        .get_template(template)
-        .render(
-            **context,
-            page_title=title,
-            page_style=mark_safe(rules),
-            page_scripts=[mark_safe(program) for program in programs],
-            policy=make_policy(rules, programs),
-            version=sbformat.__version__,
-        )
-    )
+    return _make_environment().get_template(template).render(
+        **context, page_title=title, page_style=mark_safe(rules), page_scripts=list(map(mark_safe, programs)),
+        policy=make_policy(rules, programs), version=sbformat.__version__,
+    )  # fmt: skip
 
 
 def make_policy(style: str, scripts: Sequence[str]) -> str:
@@ -127,18 +119,10 @@ def _make_environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        loader=FunctionLoader(read_template),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["number"] = format_number
-    environment.filters["size"] = format_size
-    environment.filters["shape"] = format_shape
-    environment.filters["breaks"] = allow_breaks
+        loader=FunctionLoader(read_template), autoescape=True, undefined=StrictUndefined, finalize=_finalize,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"number": format_number, "size": format_size, "shape": format_shape, "breaks": allow_breaks}
     return environment
 
 
@@ -183,16 +167,6 @@ def format_number(value: float | None) -> str:
         return f"{value:,}"
     text = f"{value:.4g}"
     return text.replace("-", "\u2212", 1) if text.startswith("-") else text
-
-
-def format_size(nbytes: int) -> str:
-    """Return a number of bytes with its unit, ``1.5 KiB``."""
-    value = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
 
 
 def format_shape(shape: Sequence[int]) -> str:

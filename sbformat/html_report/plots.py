@@ -27,18 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-TEXT: Final = "#000001"
-MUTED: Final = "#000002"
-LINE: Final = "#000003"
-SERIES_1: Final = "#000004"
-SERIES_2: Final = "#000005"
+TEXT, MUTED, LINE, SERIES_1, SERIES_2 = "#000001", "#000002", "#000003", "#000004", "#000005"
 _COLOURS: Final = {
-    TEXT: "var(--text)",
-    MUTED: "var(--muted)",
-    LINE: "var(--line)",
-    SERIES_1: "var(--series-1)",
+    TEXT: "var(--text)", MUTED: "var(--muted)", LINE: "var(--line)", SERIES_1: "var(--series-1)",
     SERIES_2: "var(--series-2)",
-}
+}  # fmt: skip
 """The colours to draw with, and what they become: variables of the page's style sheet."""
 _ELEMENTS: Final = frozenset({"svg", "g", "defs", "clipPath", "path", "rect", "use", "text", "tspan"})
 _ATTRIBUTES: Final = frozenset({
@@ -59,31 +52,13 @@ _LEAST: Final = 1e-100
 _MARGIN: Final = 1e-3
 """Above and below equal numbers, the part of them that the axis shows."""
 _SETTINGS: Final = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sbformat",
-    "svg.image_inline": True,
-    "text.usetex": False,
-    "font.size": 9,
-    "axes.edgecolor": LINE,
-    "axes.facecolor": "none",
-    "axes.grid.axis": "y",
-    "axes.labelcolor": MUTED,
-    "axes.linewidth": 1,
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.unicode_minus": True,
-    "figure.facecolor": "none",
-    "grid.color": LINE,
-    "grid.linewidth": 0.75,
-    "path.simplify": False,
-    "xtick.color": LINE,
-    "xtick.labelcolor": MUTED,
-    "xtick.major.size": 3,
-    "ytick.color": LINE,
-    "ytick.labelcolor": MUTED,
-    "ytick.major.size": 0,
-}
+    "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 9,
+    "axes.edgecolor": LINE, "axes.facecolor": "none", "axes.grid.axis": "y", "axes.labelcolor": MUTED,
+    "axes.linewidth": 1, "axes.spines.left": False, "axes.spines.right": False, "axes.spines.top": False,
+    "axes.unicode_minus": True, "figure.facecolor": "none", "grid.color": LINE, "grid.linewidth": 0.75,
+    "path.simplify": False, "xtick.color": LINE, "xtick.labelcolor": MUTED, "xtick.major.size": 3,
+    "ytick.color": LINE, "ytick.labelcolor": MUTED, "ytick.major.size": 0,
+}  # fmt: skip
 """Settings of matplotlib over its defaults: those of the user do not change a page."""
 
 
@@ -111,13 +86,13 @@ class Plots:
     def draw_histogram(self, first: Histogram, *, label: str, second: Histogram | None = None) -> Any:
         """Return a small histogram, without an axis of counts.
 
-        :param first: filled, in the first colour
         :param label: what a screen reader says
         :param second: drawn over it as a line, in the second colour
         """
-        power = find_power([first.low, first.high, *([second.low, second.high] if second is not None else [])])
+        limits = [first.low, first.high]
+        limits += [second.low, second.high] if second is not None else []
 
-        def draw(axes: Axes) -> None:
+        def draw(axes: Axes, power: int) -> None:
             axes.stairs(first.counts, shift(first.edges(), power), fill=True, color=SERIES_1)
             if second is not None:
                 axes.stairs(second.counts, shift(second.edges(), power), color=SERIES_2, linewidth=1.5)
@@ -127,7 +102,7 @@ class Plots:
             _choose_ticks(axes.xaxis, 3, power=power)
             axes.tick_params(axis="x", labelsize=11, pad=3)
 
-        return self._draw(draw, 200, 84, (16, 23, 184, 82), label)
+        return self._draw(draw, limits, (200, 84), (16, 23, 184, 82), label)
 
     def draw_series(self, values: Sequence[float], averages: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers in their order as points, with a line of averages.
@@ -136,22 +111,18 @@ class Plots:
         :param averages: as many, or none
         :param label: what a screen reader says
         """
-        power = find_power(values)
 
-        def draw(axes: Axes) -> None:
-            axes.grid(visible=True, axis="y")
+        def draw(axes: Axes, power: int) -> None:
             positions = range(1, len(values) + 1)
             heights = shift(values, power)
-            axes.plot(positions, heights, linestyle="", marker="o", markersize=3.2, markeredgewidth=0, color=SERIES_1)
+            _draw_points(axes, positions, heights, 3.2, power)
             if min(heights) == max(heights):
                 margin = max(1, abs(heights[0]) * _MARGIN)
                 axes.set_ylim(heights[0] - margin, heights[0] + margin)
             if averages:
                 axes.plot(positions, shift(averages, power), color=SERIES_2, linewidth=1.5)
-            _choose_ticks(axes.xaxis, 6, integer=True)
-            _choose_ticks(axes.yaxis, 5, power=power)
 
-        return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
+        return self._draw(draw, values, (360, 190), (48, 22, 352, 184), label)
 
     def draw_intervals(self, centers: Sequence[float], widths: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers by index, each with an interval around it.
@@ -160,23 +131,18 @@ class Plots:
         :param widths: the distance of the interval's ends from it
         :param label: what a screen reader says
         """
-        power = find_power([*centers, *widths])
 
-        def draw(axes: Axes) -> None:
-            axes.grid(visible=True, axis="y")
+        def draw(axes: Axes, power: int) -> None:
+            positions = range(len(centers))
             middle, half = shift(centers, power), shift(widths, power)
             low = [center - width for center, width in zip(middle, half)]
             high = [center + width for center, width in zip(middle, half)]
             thick = max(1.0, min(6.0, 180 / len(centers)))
-            axes.vlines(range(len(centers)), low, high, color=SERIES_1, linewidth=thick, alpha=0.45)
-            axes.plot(
-                range(len(centers)), middle, linestyle="", marker="o", markersize=3, markeredgewidth=0, color=SERIES_1
-            )
-            _choose_ticks(axes.xaxis, 6, integer=True)
-            _choose_ticks(axes.yaxis, 5, power=power)
+            axes.vlines(positions, low, high, color=SERIES_1, linewidth=thick, alpha=0.45)
+            _draw_points(axes, positions, middle, 3, power)
             axes.set_xlim(-0.6, len(centers) - 0.4)
 
-        return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
+        return self._draw(draw, [*centers, *widths], (360, 190), (48, 22, 352, 184), label)
 
     def draw_bars(self, names: Sequence[str], values: Sequence[float], *, label: str) -> Any:
         """Return a plot of fractions as bars, one below the other, with an axis in percent.
@@ -185,9 +151,8 @@ class Plots:
         :param values: one number a name, of 0 or more
         :param label: what a screen reader says
         """
-        power = find_power(values)
 
-        def draw(axes: Axes) -> None:
+        def draw(axes: Axes, power: int) -> None:
             axes.grid(visible=True, axis="x")
             axes.set_axisbelow(True)
             positions = range(len(values))
@@ -201,17 +166,24 @@ class Plots:
             _choose_ticks(axes.xaxis, 4, percent=True, power=power)
 
         height = 16 * len(values) + 24
-        return self._draw(draw, 360, height, (150, 20, 346, height - 4), label)
+        return self._draw(draw, values, (360, height), (150, 20, 346, height - 4), label)
 
     def _draw(
-        self, draw: Callable[[Axes], None], width: int, height: int, box: tuple[int, int, int, int], label: str
+        self,
+        draw: Callable[[Axes, int], None],
+        values: Sequence[float],
+        size: tuple[int, int],
+        box: tuple[int, int, int, int],
+        label: str,
     ) -> Any:
         """Return a plot.
 
-        :param width: in pixels, as ``height``
+        :param draw: draws on axes, its numbers divided by a power of ten
+        :param values: that it draws
+        :param size: width and height in pixels
         :param box: left, bottom, right and top of the axes
         """
-        left, bottom, right, top = box
+        (width, height), (left, bottom, right, top) = size, box
         document = io.StringIO()
         with quiet_matplotlib():
             from matplotlib import style
@@ -221,11 +193,19 @@ class Plots:
             with style.context(["default", _SETTINGS]):
                 figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), dpi=_POINTS_PER_INCH)
                 axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
-                draw(axes)
+                draw(axes, find_power(values))
                 canvas: Any = FigureCanvasSVG(figure)
                 canvas.print_svg(document, metadata={"Date": None})
         self._count += 1
         return convert_svg(document.getvalue(), label, f"f{self._count - 1}-")
+
+
+def _draw_points(axes: Axes, positions: range, heights: Sequence[float], size: float, power: int) -> None:
+    """Draw points over whole numbers."""
+    axes.grid(visible=True, axis="y")
+    axes.plot(positions, heights, linestyle="", marker="o", markersize=size, markeredgewidth=0, color=SERIES_1)
+    _choose_ticks(axes.xaxis, 6, integer=True)
+    _choose_ticks(axes.yaxis, 5, power=power)
 
 
 def convert_svg(document: str, label: str, prefix: str) -> Any:
@@ -307,12 +287,12 @@ def _choose_ticks(axis: Axis, most: int, *, integer: bool = False, percent: bool
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value, percent=percent, power=power)))
-
-
-def _format_tick(value: float, *, percent: bool, power: int) -> str:
     scale, unit = (100, "%") if percent else (1, "")
-    shown = f"{scale * value:.6g}"
-    if power and value:
-        shown = f"{Decimal(shown).scaleb(power).normalize():.6g}"
-    return f"{shown}{unit}".replace("-", "\u2212")
+
+    def format_tick(value: float, _: object) -> str:
+        shown = f"{scale * value:.6g}"
+        if power and value:
+            shown = f"{Decimal(shown).scaleb(power).normalize():.6g}"
+        return f"{shown}{unit}".replace("-", "\u2212")
+
+    axis.set_major_formatter(FuncFormatter(format_tick))

@@ -86,22 +86,16 @@ def report(
         message = "expected at least one source, got none"
         raise ValueError(message)
     for source in listed:
-        _refuse_same_file(source, target)
+        is_file = isinstance(source, (str, os.PathLike)) and os.path.exists(source) and os.path.exists(target)
+        if is_file and os.path.samefile(source, target):
+            message = "the output and the input are the same file"
+            raise UnsupportedError(message)
     check_new_file(target, overwrite=overwrite)
     files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
     if not is_complete(found):
         raise _find_error(find_missing(found)[0], len(found))
     return write_report(found, target, title=title, overwrite=overwrite)
-
-
-def _refuse_same_file(source: object, output: str) -> None:
-    """Check that a page does not replace a file that it is about."""
-    if not isinstance(source, (str, os.PathLike)) or not os.path.exists(source) or not os.path.exists(output):
-        return
-    if os.path.samefile(source, output):
-        message = "the output and the input are the same file"
-        raise UnsupportedError(message)
 
 
 def write_report(
@@ -111,14 +105,11 @@ def write_report(
     content = render_report(found, title=title).encode("utf-8", "backslashreplace")
     with new_file(output, overwrite=overwrite) as temporary:
         temporary.write_bytes(content)
+    names = tuple(file.name for file in found)
     broken = [file for file in found if file.is_broken]
-    return HtmlReport(
-        output=output,
-        nbytes=len(content),
-        files=tuple(file.name for file in found),
-        broken=tuple(file.name for file in broken),
-        reasons=tuple(map(_describe_reason, broken)),
-    )
+    reasons = tuple(map(_describe_reason, broken))
+    broken_names = tuple(file.name for file in broken)
+    return HtmlReport(output=output, nbytes=len(content), files=names, broken=broken_names, reasons=reasons)
 
 
 def _describe_reason(file: FileData | FileRow) -> str:
@@ -127,10 +118,8 @@ def _describe_reason(file: FileData | FileRow) -> str:
         return escape(file.reason, _LONGEST_REASON)
     if file.failure is not None:
         return escape(f"{file.failure.outcome}: {file.failure.message}", _LONGEST_REASON)
-    for row in file.remarks:
-        if row.label not in VERDICTS:
-            return f"{row.place}: {row.label}: {row.message}"
-    return "an entry cannot be read"
+    reasons = (f"{row.place}: {row.label}: {row.message}" for row in file.remarks if row.label not in VERDICTS)
+    return next(reasons, "an entry cannot be read")
 
 
 def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None) -> str:
@@ -162,24 +151,16 @@ def is_complete(found: Sequence[FileData] | Sequence[FileRow]) -> bool:
 
 def _find_error(file: FileData | FileRow, count: int) -> Exception:
     """Return the error of a file of which there is nothing to show, which names it if there are others."""
-    error = file.failure.error if file.failure is not None else None
+    error: Any = file.failure and file.failure.error
     if isinstance(error, SbformatError):
         return error.within(file.name) if count > 1 else error
-    return OSError(*error.args, file.name) if error is not None else ValueError(file.name)
+    return OSError(*error.args, file.name)
 
 
 def render_table(rows: Iterable[FileRow], *, title: str | None = None) -> str:
-    """Return the page about many files.
-
-    :param rows: of :func:`sbformat.catalogue.rows.collect_row`, in the order of the files
-    :param title: of the page; by default the number of files
-    """
+    """Return the page about many files, in their order."""
     table = make_table(rows)
     heading = title or f"{len(table.rows):,} files"
-    return render_page(
-        "table.html.jinja",
-        {"table": table, "heading": heading},
-        title=f"{heading} \u2013 sbformat report",
-        style=read_template("table.css"),
-        scripts=["table.js"],
-    )
+    context, page_title = {"table": table, "heading": heading}, f"{heading} \u2013 sbformat report"
+    style = read_template("table.css")
+    return render_page("table.html.jinja", context, title=page_title, style=style, scripts=["table.js"])

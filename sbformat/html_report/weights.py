@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -96,13 +97,7 @@ class StateDictData(Record):
 
     report: StateDictReport
     tensors: tuple[TensorData, ...]
-    omitted: int
-    """Number of tensors that are not listed."""
-
-    @property
-    def has_parameter_names(self) -> bool:
-        """Whether the parameters of its tensors are known."""
-        return any(tensor.parameter for tensor in self.tensors)
+    """Those that are listed."""
 
 
 def collect_weights(file: FileData) -> list[StateDictData]:
@@ -113,38 +108,29 @@ def collect_weights(file: FileData) -> list[StateDictData]:
     found = []
     for report in file.inspected.state_dicts:
         owners = find_parameters(report, file.inspected.state_dicts)
-        tensors = _read_tensors(file.archive, report, left, owners)
+        state_dict = file.archive.state_dict(report.name)
+        tensors = []
+        for row in report.tensors[:left]:
+            at = _STATE.match(row.name)
+            owner = owners.get(int(at[1]), "") if at else ""
+            tensors.append(TensorData(row, *_read_distribution(state_dict, row), owner))
         left -= len(tensors)
-        found.append(StateDictData(report, tensors, len(report.tensors) - len(tensors)))
+        found.append(StateDictData(report, tuple(tensors)))
     return found
 
 
-def _read_tensors(
-    archive: Archive, report: StateDictReport, most: int, owners: dict[int, str]
-) -> tuple[TensorData, ...]:
-    state_dict = archive.state_dict(report.name)
-    infos = state_dict.tensors()
-    made = []
-    for row in report.tensors[:most]:
-        distribution, remark = None, ""
-        info = infos[row.name]
-        if type(info) is not TensorInfo:
-            remark = f"{row.kind}: not read"
-        else:
-            try:
-                array, sampled = read_numbers(state_dict, info)
-                distribution = describe_numbers(array, sampled=sampled)
-                remark = "" if distribution is not None else _describe_others(array)
-            except SbformatError as error:
-                remark = error.outcome
-        found = _STATE.match(row.name)
-        made.append(TensorData(row, distribution, remark, owners.get(int(found[1]), "") if found else ""))
-    return tuple(made)
-
-
-def _describe_others(array: Any) -> str:
-    """Return why an array has no distribution."""
-    return "complex numbers: not summarized" if array.dtype.kind == "c" else "not numbers: not summarized"
+def _read_distribution(state_dict: StateDict, row: TensorRow) -> tuple[Distribution | None, str]:
+    """Return the distribution of a tensor, or why there is none."""
+    info = state_dict.tensors()[row.name]
+    if type(info) is not TensorInfo:
+        return None, f"{row.kind}: not read"
+    try:
+        array, sampled = read_numbers(state_dict, info)
+    except SbformatError as error:
+        return None, error.outcome
+    found = describe_numbers(array, sampled=sampled)
+    why = f"{'complex' if array.dtype.kind == 'c' else 'not'} numbers: not summarized"
+    return found, "" if found is not None else why
 
 
 def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictReport]) -> dict[int, str]:
@@ -179,9 +165,7 @@ def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictR
 
 def read_numbers(state_dict: StateDict, info: TensorInfo) -> tuple[Any, bool]:
     """Return the numbers of a tensor, and whether they are a sample: a large one is not kept in memory as a whole."""
-    if info.nbytes <= _LARGE_BYTES:
-        return state_dict.array_of(info), False
-    stream = state_dict.stream_of(info)
+    stream = state_dict.stream_of(info) if info.nbytes > _LARGE_BYTES else None
     if not isinstance(stream, ArrayStream) or stream.descr is None:
         return state_dict.array_of(info), False
     step = -(-info.numel // _SAMPLE)
@@ -202,7 +186,6 @@ def describe_numbers(
     Numbers of any size have a deviation: they are divided by a power of two before they are squared, so that the
     squares neither overflow nor vanish.
 
-    :param array: of any shape and dtype
     :param limits: the range of the histogram; by default from the least to the largest number
     :param sampled: whether the array is a sample
     """
@@ -311,11 +294,7 @@ class ChangedWeights(Record):
 
 
 def compare_weights(first: Archive, second: Archive) -> ChangedWeights:
-    """Compare the tensors of two archives that have state dicts of the same names.
-
-    :param first: the one that changes are relative to
-    :param second: the other one
-    """
+    """Compare the tensors of state dicts that two archives have; changes are relative to the first."""
     pairs: list[TensorPair] = []
     omitted = 0
     unreadable = []
@@ -326,11 +305,10 @@ def compare_weights(first: Archive, second: Archive) -> ChangedWeights:
             continue
         try:
             left, right = first.state_dict(name), second.state_dict(name)
-            tensors = left.tensors(), right.tensors()
+            paths = list({**left.tensors(), **right.tensors()})
         except SbformatError:
             unreadable.append(name)
             continue
-        paths = list({**tensors[0], **tensors[1]})
         most = max(0, MOST_TENSORS - len(pairs))
         budgets = left.new_budget(), right.new_budget()
         pairs += [_compare_tensors(name, path, left, right, budgets) for path in paths[:most]]
@@ -341,19 +319,21 @@ def compare_weights(first: Archive, second: Archive) -> ChangedWeights:
 def _compare_tensors(
     entry: str, path: str, left: StateDict, right: StateDict, budgets: tuple[Budget, Budget]
 ) -> TensorPair:
-    infos = left.tensors().get(path), right.tensors().get(path)
-    shapes = _find_shape(infos[0]), _find_shape(infos[1])
-    dtypes = getattr(infos[0], "dtype", None), getattr(infos[1], "dtype", None)
+    one, other = left.tensors().get(path), right.tensors().get(path)
+    shapes = _find_shape(one), _find_shape(other)
+    dtypes = getattr(one, "dtype", None), getattr(other, "dtype", None)
     numbers, remark = None, ""
-    if infos[0] is None or infos[1] is None:
-        remark = f"only in the {'second' if infos[0] is None else 'first'} file"
-    elif not isinstance(infos[0], TensorInfo) or not isinstance(infos[1], TensorInfo):
+    if one is None or other is None:
+        remark = f"only in the {'second' if one is None else 'first'} file"
+    elif not isinstance(one, TensorInfo) or not isinstance(other, TensorInfo):
         remark = "not compared number by number"
-    elif shapes[0] != shapes[1] or dtypes[0] != dtypes[1]:
-        remark = "another shape" if shapes[0] != shapes[1] else "another dtype"
+    elif shapes[0] != shapes[1]:
+        remark = "another shape"
+    elif dtypes[0] != dtypes[1]:
+        remark = "another dtype"
     else:
         try:
-            numbers = difference(infos[0], infos[1], *budgets)
+            numbers = difference(one, other, *budgets)
         except SbformatError as error:
             remark = error.outcome
     return TensorPair(entry, path, shapes, dtypes, numbers, remark)
@@ -377,13 +357,10 @@ def group_layers(pairs: Iterable[TensorPair]) -> list[LayerPair]:
         change = 0.0 if pair.is_equal else pair.numbers.l2
         sums[0] = math.hypot(sums[0], math.nan if change is None else change)
         sums[1] = math.hypot(sums[1], pair.numbers.old_l2)
-    return [LayerPair(name, _divide(*sums)) for name, sums in norms.items()]
-
-
-def _divide(change: float, norm: float) -> float:
-    if norm == 0:
-        return math.inf if change else 0.0
-    return change / norm
+    return [
+        LayerPair(name, change / norm if norm else math.inf if change else 0.0)
+        for name, (change, norm) in norms.items()
+    ]
 
 
 def choose_bars(layers: Sequence[LayerPair]) -> list[LayerPair]:
@@ -395,31 +372,25 @@ def choose_bars(layers: Sequence[LayerPair]) -> list[LayerPair]:
 
 def make_overlays(changed: ChangedWeights, first: Archive, second: Archive) -> list[Overlay]:
     """Return the histograms of the tensors that changed most, those of policies first."""
-    differing = [pair for pair in changed.pairs if pair.numbers is not None and not pair.is_equal]
-    differing.sort(key=lambda pair: (OPTIMIZER_WORD in pair.entry, -_rank(pair.relative_change)))
-    made: list[Overlay] = []
-    for pair in differing:
-        if len(made) == MOST_OVERLAYS:
-            break
-        overlay = _make_overlay(pair, first.state_dict(pair.entry), second.state_dict(pair.entry))
-        if overlay is not None:
-            made.append(overlay)
+
+    def rank(pair: TensorPair) -> tuple[bool, float]:
+        change = pair.relative_change
+        return OPTIMIZER_WORD in pair.entry, -math.inf if change is None or math.isnan(change) else -change
+
     places = {(pair.entry, pair.name): place for place, pair in enumerate(changed.pairs)}
+    differing = sorted((pair for pair in changed.pairs if pair.numbers is not None and not pair.is_equal), key=rank)
+    overlays = (_make_overlay(pair, (first, second)) for pair in differing)
+    made = list(islice((overlay for overlay in overlays if overlay is not None), MOST_OVERLAYS))
     return sorted(made, key=lambda overlay: places[overlay.pair.entry, overlay.pair.name])
 
 
-def _rank(change: float | None) -> float:
-    return math.inf if change is None or math.isnan(change) else change
-
-
-def _read_numbers(state_dict: StateDict, name: str) -> Any:
-    info = state_dict.tensors()[name]
-    return read_numbers(state_dict, info)[0] if isinstance(info, TensorInfo) else state_dict.array(name)
-
-
-def _make_overlay(pair: TensorPair, first: StateDict, second: StateDict) -> Overlay | None:
+def _make_overlay(pair: TensorPair, archives: tuple[Archive, Archive]) -> Overlay | None:
+    arrays = []
     try:
-        arrays = [_read_numbers(part, pair.name) for part in (first, second)]
+        for state_dict in (archive.state_dict(pair.entry) for archive in archives):
+            info = state_dict.tensors()[pair.name]
+            is_plain = isinstance(info, TensorInfo)
+            arrays.append(read_numbers(state_dict, info)[0] if is_plain else state_dict.array(pair.name))
     except SbformatError:
         return None
     found = [describe_numbers(array) for array in arrays]
@@ -427,8 +398,6 @@ def _make_overlay(pair: TensorPair, first: StateDict, second: StateDict) -> Over
     highs = [row.maximum for row in found if row is not None and row.maximum is not None]
     if len(lows) < len(found):
         return None
-    low, high = min(lows), max(highs)
-    drawn = [row.histogram if row is not None else None for row in (describe_numbers(a, (low, high)) for a in arrays)]
-    if drawn[0] is None or drawn[1] is None:
-        return None
-    return Overlay(pair, drawn[0], drawn[1])
+    drawn = [describe_numbers(array, (min(lows), max(highs))) for array in arrays]
+    histograms = [row.histogram for row in drawn if row is not None and row.histogram is not None]
+    return Overlay(pair, *histograms) if len(histograms) == len(arrays) else None

@@ -218,7 +218,7 @@ def resolve_folder(
     """
     chosen = None
     if is_folder(source):
-        from sbformat.folders import find_in_folder
+        from sbformat.folders.agents import find_in_folder
 
         chosen = find_in_folder(source, limits)
     if chosen is None:

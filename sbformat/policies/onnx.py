@@ -1,15 +1,22 @@
 """``export_onnx``: a policy as an ONNX model, which the ``onnx`` package makes and checks.
 
-In: :class:`~sbformat.policies.export.lowering.Lowered`. Out: a file of protobufs. :func:`translate` makes steps and
-initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these. Most nodes become one
-step of the same name with the same attributes. What differs is here:
+*In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: a file of protobufs. :func:`translate` makes steps and
+initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these.
+
+The operators of a graph are ONNX's, and most nodes become one step of the same name with the same attributes. What
+differs is here:
 
 - A shape of a graph is that of one item; a value of a model has the batch as its first axis, a constant does not.
   An axis that counts from the end is the same in both. Operands with fewer axes than the result get new ones after
-  the batch, not before it, as broadcasting would: for x (batch, 3) and y (batch, 2, 3), ``Add(Unsqueeze(x, [1]), y)``.
+  the batch, not before it, as broadcasting would.
 - Some operators take as operands what are attributes in a graph, since various opsets.
 - What the opset does not have is composed of other operators.
 - Runtimes compute few operators with small integers: such operands are cast to wider ones, and the result back.
+
+Worked example, for x of the shape (batch, 3) and y of (batch, 2, 3)::
+
+    sum  Add(x, y)                  sum/Unsqueeze  Unsqueeze(x, [1])            (batch, 1, 3)
+                                    sum            Add(sum/Unsqueeze, y)        (batch, 2, 3)
 
 Sources: https://onnx.ai/onnx/operators; ``docs/OperatorKernels.md`` of onnxruntime.
 """
@@ -24,7 +31,7 @@ import numpy as np
 
 import sbformat
 from sbformat.errors import UnsupportedError, escape, quote, require_type
-from sbformat.immutable import FrozenDict, Record
+from sbformat.immutable import Record
 from sbformat.policies.export.files import ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import lower, read_types
 from sbformat.policies.operators import OPERATORS, Operand, decompose
@@ -45,6 +52,7 @@ AXES_AS_OPERAND: Final = 18
 """The opset since which the axes of all reductions are an operand."""
 SHAPE_WITH_RANGE: Final = 15
 """The opset since which Shape returns a range of axes."""
+_MOST_CHARACTERS: Final = 120
 _WIDER: Final = {
     "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
 }  # fmt: skip
@@ -52,15 +60,18 @@ _WIDER: Final = {
 
 
 def translate(lowered: Lowered, opset: int, batch: int | None) -> Writer:
-    """Return the steps and initializers of a model, of an opset from 13; ``batch`` is None when it is not fixed."""
+    """Return the steps and initializers of a model.
+
+    :param batch: the size of a batch; None when it is not fixed
+    """
     writer = Writer(lowered, opset, batch)
     clips = find_clips(lowered)
     skipped = {clip.inner for clip in clips.values()}
     for node in lowered.nodes:
-        if node.name in clips:
-            value, *bounds = clips[node.name][1:]
-            names = [writer.add_numbers(bound, "bound") for bound in bounds]
-            writer.add_result(node, "Clip", [writer.find(value).name, *names])
+        clip = clips.get(node.name)
+        if clip is not None:
+            bounds = [writer.add_numbers(bound, "bound") for bound in (clip.low, clip.high)]
+            writer.add_result(node, "Clip", [writer.find(clip.value).name, *bounds])
         elif node.name not in skipped:
             _translate_node(writer, node)
     writer.add_outputs()
@@ -106,12 +117,12 @@ def _refer(writer: Writer, node: Node, values: Sequence[Value]) -> list[str]:
     """Return the names of operands; those of an elementwise operator have as many axes as the result, or broadcast."""
     names = []
     for value in values:
-        missing = len(node.shape) - len(value.shape)
-        if OPERATORS[node.op].is_elementwise and value.array is None and missing:
+        missing = len(node.shape) - len(value.shape) if OPERATORS[node.op].is_elementwise else 0
+        if value.array is not None or not missing:
+            names.append(writer.refer(value))
+        else:
             axes = writer.add_axes(range(1, 1 + missing))
             names.append(writer.add_part(node, "Unsqueeze", [value.name, axes]))
-        else:
-            names.append(writer.refer(value))
     return names
 
 
@@ -170,13 +181,14 @@ def add_reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 
 def add_concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """Every operand has a batch axis of the same size, so a constant is repeated for each item of the batch."""
+    """Every operand has a batch axis of the same size."""
     names = []
     for value in values:
-        name = writer.refer(value)
-        if value.array is not None:
-            name = writer.add_part(node, "Expand", [name, writer.add_shape(value.shape, node.name)])
-        names.append(name)
+        if value.array is None:
+            names.append(value.name)
+        else:
+            operands = [writer.refer(value), writer.add_shape(value.shape, node.name)]
+            names.append(writer.add_part(node, "Expand", operands))
     writer.add_result(node, "Concat", names, **node.attributes)
 
 
@@ -187,29 +199,18 @@ def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 
 def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an attribute, and since an opset an operand; by default ONNX keeps them."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if node.op == "ReduceSum" or writer.opset >= AXES_AS_OPERAND:
-        writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
+    """By default ONNX keeps the axes, which are an attribute, and since an opset an operand; of a sum always."""
+    x, axis, keepdims = writer.refer(values[0]), node.attributes["axis"], node.attributes.get("keepdims", False)
+    if node.op == "ArgMax":
+        writer.add_result(node, node.op, [x], axis=axis, keepdims=keepdims)
+    elif node.op == "ReduceMean" and np.dtype(node.dtype).kind != "f":  # runtimes have that of floats
+        total = writer.add_part(node, "ReduceSum", [x, writer.add_axes([axis])], keepdims=keepdims)
+        count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
+        writer.add_result(node, "Div", [total, count])
+    elif node.op == "ReduceSum" or writer.opset >= AXES_AS_OPERAND:
+        writer.add_result(node, node.op, [x, writer.add_axes([axis])], keepdims=keepdims)
     else:
-        writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
-
-
-def add_mean(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """ReduceMean; runtimes have that of floats."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if np.dtype(node.dtype).kind == "f":
-        add_reduction(writer, node, values)
-        return
-    total = writer.add_part(node, "ReduceSum", [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
-    count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
-    writer.add_result(node, "Div", [total, count])
-
-
-def add_arg_max(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """By default ONNX keeps the axis."""
-    keepdims = node.attributes.get("keepdims", False)
-    writer.add_result(node, "ArgMax", [writer.refer(values[0])], axis=node.attributes["axis"], keepdims=keepdims)
+        writer.add_result(node, node.op, [x], axes=[axis], keepdims=keepdims)
 
 
 def add_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -228,6 +229,7 @@ class Clip(Record):
     inner: str
     """The node that is computed first, which nothing else uses."""
     value: str
+    """What it is computed of."""
     low: Array
     high: Array
 
@@ -294,7 +296,11 @@ class Value(Record):
 
 
 class Writer:
-    """Steps and initializers of a model.
+    """Steps and initializers.
+
+    :param lowered: inputs, outputs and constants
+    :param opset: the version of ONNX's operators
+    :param batch: the size of a batch; None when it is not fixed
 
     Example::
 
@@ -306,6 +312,7 @@ class Writer:
     def __init__(self, lowered: Lowered, opset: int, batch: int | None) -> None:
         self.opset = opset
         self.types = read_types(lowered)
+        """Of all values of the graph."""
         self.steps: list[Step] = []
         self.initializers: dict[str, Array] = {}
         self._lowered, self._batch = lowered, batch
@@ -335,7 +342,10 @@ class Writer:
         return self._initializer_names[value.name]
 
     def add_numbers(self, array: Array, what: str) -> str:
-        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one."""
+        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one.
+
+        :param what: they are, for the name
+        """
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = self._names.choose(f"{what} {array.tolist()}")
@@ -343,7 +353,7 @@ class Writer:
         return self._numbers[key]
 
     def add_number(self, name: str, number: Array, what: str) -> None:
-        """Make a number that the agent does not have an operand of that name."""
+        """Make a number that the agent does not have an operand."""
         self._initializer_names[name] = self.add_numbers(number, what)
         self._values[name] = Value(name, number.dtype.name, (), number)
 
@@ -379,23 +389,29 @@ class Writer:
         """Return the name of the shape of a batch of items."""
         if self._batch is not None:
             return self.add_axes((self._batch, *shape), "shape")
-        if not self._batch_size:
-            first, what = self._lowered.inputs[0].name, "batch size"
-            self._batch_size = self._names.choose(what)
-            if self.opset >= SHAPE_WITH_RANGE:
-                self._add("Shape", [first], self._batch_size, what, {"start": 0, "end": 1})
-            else:
-                whole = self._add("Shape", [first], self._names.choose("shape of the batch"), "shape of the batch")
-                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], self._batch_size, what)
+        parts = [self._add_batch_size()]
         if not shape:
-            return self._batch_size
-        label, parts = f"{label}/shape", [self._batch_size, self.add_axes(shape, "shape")]
-        return self._add("Concat", parts, self._names.choose(label), label, {"axis": 0})
+            return parts[0]
+        parts.append(self.add_axes(shape, "shape"))
+        return self._add("Concat", parts, self._names.choose(f"{label}/shape"), f"{label}/shape", {"axis": 0})
+
+    def _add_batch_size(self) -> str:
+        """Return the name of the size of the batch, with one axis."""
+        if not self._batch_size:
+            port, label = self._lowered.inputs[0], "batch size"
+            output = self._names.choose(label)
+            if self.opset >= SHAPE_WITH_RANGE:
+                self._add("Shape", [port.name], output, label, {"start": 0, "end": 1})
+            else:
+                whole = self._add("Shape", [port.name], self._names.choose("shape of the batch"), "shape of the batch")
+                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], output, label)
+            self._batch_size = output
+        return self._batch_size
 
     def _add(
-        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] = FrozenDict()
+        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] | None = None
     ) -> str:
-        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes))
+        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes or {}))
         return output
 
 
@@ -408,15 +424,19 @@ def _label(node: Node, op: str = "") -> str:
 
 
 class Names:
-    """The names that a model has so far."""
+    """The names that a model has so far.
+
+    :param taken: names that nothing else may have
+    """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
+        """The last number that was appended to a name."""
 
     def choose(self, wanted: str) -> str:
         """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""
-        base = made = escape(wanted, 120) or "unnamed"
+        base = made = escape(wanted, _MOST_CHARACTERS) or "unnamed"
         while made in self._taken:
             self._numbers[base] = self._numbers.get(base, 1) + 1
             made = f"{base}_{self._numbers[base]}"
@@ -429,6 +449,8 @@ OPSETS: Final = range(13, 22)
 _LARGEST_BATCH: Final = 2**31 - 1
 MOST_BYTES: Final = 2**31 - 2**24
 """Of weights, in a file of protobufs, which is less than 2 GiB (https://protobuf.dev/programming-guides/proto-limits)."""
+_FAULT: Final = 500
+"""Characters of a message of the checker."""
 
 
 def export_onnx(
@@ -485,10 +507,9 @@ def export_onnx(
         message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
         raise UnsupportedError(message) from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
-    for port in (*lowered.inputs, *lowered.outputs):
-        if "\0" in port.name or any("\ud800" <= character <= "\udfff" for character in port.name):
-            name = quote(port.name, 80)
-            message = f"expected the name of an input without surrogates and NUL, got {name}: ONNX has UTF-8"
+    for name in (port.name for port in (*lowered.inputs, *lowered.outputs)):
+        if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
             raise UnsupportedError(message)
     writer = translate(lowered, opset, batch if isinstance(batch, int) else None)
     files = write_files({os.fspath(path): write_model(lowered, writer, batch)}, overwrite=overwrite)
@@ -504,9 +525,8 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
         message = f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}"
         raise ValueError(message)
     require_type(batch, (str, int), "a name or a size as batch")
-    is_name = isinstance(batch, str) and batch.isidentifier() and batch.isascii()
     is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH
-    if not is_name and not is_size:
+    if not (is_size or (isinstance(batch, str) and batch.isidentifier() and batch.isascii())):
         message = f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}"
         raise ValueError(message)
 
@@ -515,7 +535,10 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
 
 
 def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
-    """Return the file of a model, checked by the ``onnx`` package; ``batch`` is a name or a size."""
+    """Return the file of a model, checked by the ``onnx`` package.
+
+    :param batch: the name or the size of the first axis
+    """
     import onnx
 
     size = sum(array.nbytes for array in writer.initializers.values())
@@ -526,7 +549,7 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     try:
         onnx.checker.check_model(content, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        message = f"the onnx package refuses the model: {escape(str(error), 500)}"
+        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
         raise UnsupportedError(message) from error
     return content
 
@@ -534,31 +557,37 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
 def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     from onnx import helper, numpy_helper
 
-    nodes = []
-    for step in writer.steps:
-        attributes: dict[str, Any] = dict(step.attributes)
-        if step.op == "Cast":
-            attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
-        nodes.append(helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes))
-    ports = []
-    for port in (*lowered.inputs, *lowered.outputs):
-        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype))
-        ports.append(helper.make_tensor_value_info(port.name, dtype, [batch, *port.shape]))
-    count, name = len(lowered.inputs), _encode(lowered.metadata.get("algorithm", "policy"))
-    graph = helper.make_graph(nodes, name, ports[:count], ports[count:])
+    inputs, outputs = (
+        [helper.make_tensor_value_info(port.name, _find_type(port.dtype), [batch, *port.shape]) for port in ports]
+        for ports in (lowered.inputs, lowered.outputs)
+    )
+    name = _encode(lowered.metadata.get("algorithm", "policy"))
+    graph = helper.make_graph(list(map(_make_node, writer.steps)), name, inputs, outputs)
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
-        graph,
-        opset_imports=[opset],
-        ir_version=helper.find_min_ir_version_for([opset]),
-        producer_name="sbformat",
-        producer_version=sbformat.__version__,
-        doc_string=_encode(summarize_origin(lowered.metadata)),
-    )
+        graph, opset_imports=[opset], ir_version=helper.find_min_ir_version_for([opset]), producer_name="sbformat",
+        producer_version=sbformat.__version__, doc_string=_encode(summarize_origin(lowered.metadata)),
+    )  # fmt: skip
     helper.set_model_props(model, {name: _encode(text) for name, text in lowered.metadata.items()})
     for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     return model
+
+
+def _make_node(step: Step) -> Any:
+    from onnx import helper
+
+    attributes: dict[str, Any] = dict(step.attributes)
+    attributes.update({name: int(value) for name, value in attributes.items() if isinstance(value, bool)})
+    if step.op == "Cast":
+        attributes["to"] = _find_type(attributes["to"])
+    return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)
+
+
+def _find_type(dtype: str) -> int:
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def _encode(text: str) -> str:

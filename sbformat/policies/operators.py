@@ -94,8 +94,8 @@ class Operator(Record):
     in_place: bool = False
     """Whether the result may replace the first operand in memory."""
     view: str = ""
-    """The function that returns the result as a view of the operand, if it is one, after ``view_``: in
-    :mod:`sbformat.policies.run.kernels` and :mod:`sbformat.policies.c.calls`."""
+    """How the result is a view of the operand, if it is one: the function of :mod:`sbformat.policies.run.kernels` after
+    ``view_``, and a case of :func:`sbformat.policies.c.calls.find_view`."""
     moves: bool = False
     """Whether items are only copied or converted, which every back end does with every dtype."""
     batch: Literal["one", "all", "none"] = "one"
@@ -272,9 +272,9 @@ def _binary(meaning: str, **columns: Any) -> Operator:
     return _row(_broadcast, 2, meaning, **columns)
 
 
-def _reduction(meaning: str, numpy: str, onnx_write: str = "add_reduction", result: Rule = _reduce) -> Operator:
+def _reduction(meaning: str, numpy: str, result: Rule = _reduce) -> Operator:
     c = C(write="reduction")
-    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
+    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write="add_reduction")
 
 
 def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilon: float) -> Operand:
@@ -361,7 +361,8 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         activation="Softplus",
     ),
     "Softsign": _unary(
-        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign"
+        "x / (1 + |x|)", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign",
+        parts=lambda make, x: make.add("Div", x, make.add("Add", make.add("Abs", x), make.constant("one", 1.0))),
     ),
     "Elu": _unary(
         "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
@@ -373,7 +374,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         activation="CELU", arguments={"alpha": ("alpha", 1.0)},
     ),
     "Selu": _unary(
-        "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="selu",
+        "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="elu",
         c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=6,
         activation="SELU", arguments={"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
     ),
@@ -433,14 +434,14 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
-        numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
-        parts=_normalize, in_place=True, layer="layer normalization",
+        c=C(write="normalization"), onnx=17, onnx_write="add_normalization", parts=_normalize, in_place=True,
+        layer="layer normalization",
     ),
     "ReduceSum": _reduction("the sum along an axis", "reduce_sum"),
-    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
+    "ReduceMean": _reduction("the mean along an axis", "reduce_mean"),
     "ReduceMin": _reduction("the least along an axis", "reduce_min"),
     "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
-    "ArgMax": _reduction("the index of the first greatest item", "arg_max", "add_arg_max", _arg_max),
+    "ArgMax": _reduction("the index of the first greatest item", "arg_max", _arg_max),
     "Call": _row(
         _call, (1, _ANY), "a function that the caller supplies, see below", "function keys dtype shape", numpy="call",
         batch="all",

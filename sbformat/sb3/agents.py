@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from io import BytesIO
@@ -21,7 +21,7 @@ from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote, require_names
-from sbformat.folders import find_in_folder
+from sbformat.folders.agents import find_in_folder
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER, RENAMED, parse_target
 from sbformat.known.sb3 import HER_BUFFER, SCHEDULE_KEYS
@@ -63,8 +63,6 @@ def choose_source(source: Archive | SourceLike, env: Any, limits: Limits) -> tup
     """Return the agent of a folder, and what to warn of: statistics that the environments do not have.
 
     :param source: anything that is not the folder of a run is returned unchanged
-    :param env: of the caller
-    :param limits: for each file
     """
     chosen = find_in_folder(source, limits)
     if chosen is None:
@@ -84,8 +82,6 @@ def _is_normalized(env: Any) -> bool:
         if any(cls.__name__ == "VecNormalize" for cls in type(env).__mro__):
             return True
         env = getattr(env, "venv", None)
-        if env is None:
-            break
     return False
 
 
@@ -133,11 +129,7 @@ def _make_schedule(key: str, value: Any) -> Any:
 
 
 def iter_misspelt(given: Iterable[str], present: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each key of ``custom_objects`` that SB3 ignores and that resembles one of ``data``.
-
-    :param given: the keys of ``custom_objects``
-    :param present: the keys of ``data``
-    """
+    """Yield a sentence for each key of ``custom_objects`` that SB3 ignores and that resembles one of ``data``."""
     known = frozenset(RENAMED).union(present, *map(known_keys, ALGORITHMS))
     for key in given:
         near = get_close_matches(key, sorted(present), 1, _SIMILARITY) if key not in known else []
@@ -175,18 +167,20 @@ class EvaluatedSchedule:
 
 
 def make_live_schedules(archive: Archive) -> dict[str, EvaluatedSchedule]:
-    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``."""
-    found = {key: find_meaning(value).schedule for key, value in _decode_schedules(archive).items()}
-    return {
-        key: EvaluatedSchedule(value)
-        for key, value in found.items()
-        if isinstance(value, ComputedSchedule) and _is_usable(value)
-    }
+    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``.
 
-
-def _is_usable(schedule: ComputedSchedule) -> bool:
-    """Return whether its values are finite, and the first is one that torch accepts as a learning rate."""
-    return schedule.sample(1.0) >= 0 and all(math.isfinite(schedule.sample(progress)) for progress in SAMPLED)
+    Their values are finite, and the first is one that torch accepts as a learning rate.
+    """
+    made = {}
+    for key, value in _decode_schedules(archive).items():
+        found = find_meaning(value).schedule
+        if (
+            isinstance(found, ComputedSchedule)
+            and found.sample(1.0) >= 0
+            and all(math.isfinite(found.sample(progress)) for progress in SAMPLED)
+        ):
+            made[key] = EvaluatedSchedule(found)
+    return made
 
 
 def keep_callable(archive: Archive, original: Archive, given: Container[str]) -> Archive:
@@ -209,37 +203,29 @@ def _decode_schedules(archive: Archive) -> dict[str, object]:
     made: dict[str, object] = {}
     for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in SB3_ARCHIVES else ():
         if isinstance(archive.data.get(key), Serialized):
-            try:
-                made[key] = archive.decode(key)
-            except SbformatError:
-                continue
-    return {key: value for key, value in made.items() if not isinstance(value, (int, float, ArrayInfo))}
+            with suppress(SbformatError):
+                value = archive.decode(key)
+                if not isinstance(value, (int, float, ArrayInfo)):
+                    made[key] = value
+    return made
 
 
 _OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
-_SAVE_AGAIN: Final = "save it again to get rid of this warning"
 
 
 def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
-    """Yield a sentence for each older layout in an archive of a release that has a newer one.
-
-    :param original: the archive that was read
-    :param rebuilt: the same for the installed release
-    """
+    """Yield a sentence for each older layout in an archive of a release that has a newer one."""
     release = find_source_release(original)
+    end = f"and SB3 {release} saved it: save it again to get rid of this warning"
     old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
     has_one = _has(old, "features_extractor") and not _has(old, ACTOR_EXTRACTOR)
     if release >= BRANCH_EXTRACTORS and has_one and _has(new, ACTOR_EXTRACTOR):
-        yield (
-            f"the policy has the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor, and "
-            f"SB3 {release} saved it: {_SAVE_AGAIN}"
-        )
+        layout = f"the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor"
+        yield f"the policy has {layout}, {end}"
     old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
     if release >= ONE_NETWORK_OPTIMIZER and new_size and old_size == 2 * new_size:
-        yield (
-            f"the optimizer has the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters, and "
-            f"SB3 {release} saved it: {_SAVE_AGAIN}"
-        )
+        layout = f"the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters"
+        yield f"the optimizer has {layout}, {end}"
 
 
 def _read_tree(archive: Archive, name: str) -> Any:
@@ -352,77 +338,49 @@ def load(
     :raises TypeError: when ``algorithm`` is neither a class nor a name nor None, when ``allow`` is a str, and for an
         argument that only :func:`sbformat.rebuild` has
     """
-    return load_with(
-        None if algorithm is None else find_class(algorithm),
-        source,
-        env,
-        device,
-        custom_objects,
-        print_system_info,
-        force_reset,
-        allow=allow,
-        report=report,
-        limits=limits,
-        **kwargs,
-    )
-
-
-def load_with(
-    algorithm: type | None,
-    source: Archive | SourceLike,
-    env: Any = None,
-    device: Any = "auto",
-    custom_objects: Mapping[str, Any] | None = None,
-    print_system_info: bool = False,  # noqa: FBT001, FBT002
-    force_reset: bool = True,  # noqa: FBT001, FBT002
-    *,
-    allow: Collection[str] = (),
-    report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    sb3_load: Callable[..., Any] | None = None,
-    **kwargs: Any,
-) -> Any:
-    """Load an agent as :func:`load` does; the warnings are for the caller of the caller.
-
-    :param algorithm: a class, or None for that which the archive determines
-    :param sb3_load: SB3's method, bound to the class; by default the method of the class
-    """
+    cls = None if algorithm is None else find_class(algorithm)
+    # SB3's own method, from one that replaces it: then the warnings are for the caller of that one
+    sb3_load = kwargs.pop(ORIGINAL, None)
+    stacklevel = 2 if sb3_load is None else 3
     check_attributes(kwargs)
     own, kwargs = make_schedules(custom_objects or {}), make_schedules(kwargs)
     source, remark = choose_source(source, env, limits)
     if remark:
-        warnings.warn(remark, UserWarning, stacklevel=3)
+        warnings.warn(remark, UserWarning, stacklevel=stacklevel)
     original = read(source, limits=limits)
     given = {**make_live_schedules(original), **own}
+    # SB3 ignores keys that data does not contain, by its name before or after a release; of SB2, each is replaced later
+    present = {*original.data, *_ALWAYS_READ} if original.format in SB3_ARCHIVES else set()
+    present |= {new for old, new in RENAMED.items() if old in present}
     options = Options(
         target=parse_target(find_installed_release()),
         on_unknown="drop",
         policy_class=None,
         keep_system_info=False,
-        supplied_at_load=frozenset(_find_supplied(original, given)),
+        supplied_at_load=frozenset(present.intersection(given)),
         allow=frozenset(require_names(allow, "allow")),
         advice=FOR_LOAD,
     )
-    archive, account = rebuild_with(original, options, None if algorithm is None else find_name(algorithm))
+    archive, account = rebuild_with(original, options, None if cls is None else find_name(cls))
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)
     without_her = env is None and "replay_buffer_class" not in given and _has_her_buffer(archive)
     changed = [row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}]
-    for sentence in (
-        *_describe_changes(changed),
-        *iter_misspelt(own, {*original.data, *archive.data}),
-        *iter_older_layouts(original, archive),
-        *([_NO_HER_BUFFER] if without_her else []),
-    ):
-        warnings.warn(sentence, UserWarning, stacklevel=3)
+    sentences = []
+    if changed:
+        listed = "; ".join(map(_describe, changed))
+        sentences.append(f"not as it was saved: {listed}; custom_objects sets other values")
+    sentences += [*iter_misspelt(own, {*original.data, *archive.data}), *iter_older_layouts(original, archive)]
+    for sentence in [*sentences, _NO_HER_BUFFER] if without_her else sentences:
+        warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
     archive = keep_callable(archive, original, given)
     if without_her:
         archive = _leave_out_her_buffer(archive)
     if print_system_info:
         archive = archive.replace(system_info=_read_system_info(original))
     arguments = {"env": env, "device": device, "print_system_info": print_system_info, "force_reset": force_reset}
-    load_archive = sb3_load or find_loader(algorithm or find_class(account.algorithm))
+    load_archive = sb3_load or find_loader(cls or find_class(account.algorithm))
     try:
         return load_archive(BytesIO(writes(archive)), custom_objects=given, **arguments, **kwargs)
     except RuntimeError as error:
@@ -434,18 +392,6 @@ def load_with(
             "(policy_class, policy_kwargs), or its name in allow"
         )
         raise UnsupportedError(message, entry=DATA_ENTRY) from error
-
-
-def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
-    """Return the keys of ``custom_objects`` that replace a value: SB3 ignores those that ``data`` does not contain.
-
-    A key that was renamed since is found by both names. Of SB2, each is replaced after the conversion.
-    """
-    if original.format not in SB3_ARCHIVES:
-        return set()
-    present = {*original.data, *_ALWAYS_READ}
-    present |= {new for old, new in RENAMED.items() if old in present}
-    return {key for key in given if key in present}
 
 
 # -- HER without an environment -----------------------------------------------------------------------
@@ -472,12 +418,6 @@ def _leave_out_her_buffer(archive: Archive) -> Archive:
 # -- warnings -----------------------------------------------------------------------------------------
 
 
-def _describe_changes(findings: list[Row]) -> Iterator[str]:
-    """Yield one sentence of everything that the agent computes or trains with and that is different now."""
-    if findings:
-        yield f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects sets other values"
-
-
 def _describe(row: Row) -> str:
     """Return the place, the old value, the new value and the reason."""
     place = row.key if row.entry == DATA_ENTRY and row.key is not None else row.entry
@@ -498,9 +438,6 @@ def _read_system_info(archive: Archive) -> str | None:
     except SbformatError:
         return None
     return None if info is None else "\n".join(escape(line, 1000) for line in info.text.splitlines())
-
-
-_NAMES: Final = ("load", "load_replay_buffer")
 
 
 @contextmanager
@@ -525,15 +462,16 @@ def replace_loaders(*, allow: Collection[str] = (), limits: Limits = DEFAULT_LIM
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
     from stable_baselines3.common.vec_env import VecNormalize
 
-    before = [(cls, name, vars(cls)[name]) for cls, name in zip((BaseAlgorithm, OffPolicyAlgorithm), _NAMES)]
-    before.append((VecNormalize, "load", vars(VecNormalize)["load"]))
-    BaseAlgorithm.load = classmethod(_replace_load(_unwrap(before[0][2]), allow, limits))
-    OffPolicyAlgorithm.load_replay_buffer = _replace_buffer_load(_unwrap(before[1][2]), limits)
-    VecNormalize.load = staticmethod(_replace_statistics_load(_unwrap(before[2][2]), limits))
+    methods = (BaseAlgorithm, "load"), (OffPolicyAlgorithm, "load_replay_buffer"), (VecNormalize, "load")
+    before = [vars(cls)[name] for cls, name in methods]
+    load_agent, load_buffer, load_statistics = map(_unwrap, before)
+    BaseAlgorithm.load = classmethod(_replace_load(load_agent, allow, limits))
+    OffPolicyAlgorithm.load_replay_buffer = _replace_buffer_load(load_buffer, limits)
+    VecNormalize.load = staticmethod(_replace_statistics_load(load_statistics, limits))
     try:
         yield
     finally:
-        for cls, name, method in before:
+        for (cls, name), method in zip(methods, before):
             setattr(cls, name, method)
 
 
@@ -545,12 +483,13 @@ def _unwrap(method: Any) -> Any:
 
 def _replace_load(original: Any, allow: Collection[str], limits: Limits) -> Callable[..., Any]:
     @wraps(original)
-    def load(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
-        own = partial(original, cls)
-        return load_with(cls, path, *arguments, allow=allow, limits=limits, sb3_load=own, **kwargs)
+    def load_replaced(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
+        load_any: Callable[..., Any] = load
+        options = {"allow": allow, "limits": limits, ORIGINAL: partial(original, cls)}
+        return load_any(cls, path, *arguments, **options, **kwargs)
 
-    setattr(load, ORIGINAL, original)
-    return load
+    setattr(load_replaced, ORIGINAL, original)
+    return load_replaced
 
 
 def _replace_buffer_load(original: Any, limits: Limits) -> Callable[..., None]:

@@ -49,8 +49,8 @@ _MODULES: Final = {
 """SB3's classes by name, and the modules that they are saved under."""
 _OLD_MODULES: Final = {"stable_baselines3.her.her_replay_buffer", "stable_baselines3.her.replay_buffer"}
 _NUMBERS: Final = "biuf"
-_OPTIONAL: Final = frozenset({"timeouts"})
-"""Arrays that SB3 did not have before 1.1."""
+_OPTIONAL: Final = "timeouts"
+"""An array that SB3 did not have before 1.1."""
 _OF_EPISODES: Final = ("ep_start", "ep_length")
 
 
@@ -80,7 +80,9 @@ def load_replay_buffer(
     find_installed_release()
     archive = read(_find_file(source), limits=limits)
     found = replay_buffer_of(archive)
-    made = _make_buffer(found, _read_infos(archive), model)
+    value: Any = archive.value if isinstance(archive, PickledArchive) else None
+    infos = value.attributes.get("infos")  # of a hindsight buffer, a dict per step
+    made = _make_buffer(found, infos if isinstance(infos, ObjectArray) else None, model)
     if truncate_last_traj and hasattr(made, "truncate_last_trajectory"):
         made.truncate_last_trajectory()
     made.device = model.device  # the constructor replaces one that is not available
@@ -94,13 +96,6 @@ def _find_file(source: Archive | SourceLike) -> Archive | SourceLike:
         if os.path.exists(with_suffix):
             return with_suffix
     return source
-
-
-def _read_infos(archive: Archive) -> ObjectArray | None:
-    """Return the ``infos`` of a hindsight buffer: a dict per step."""
-    value: Any = archive.value if isinstance(archive, PickledArchive) else None
-    infos = value.attributes.get("infos")
-    return infos if isinstance(infos, ObjectArray) else None
 
 
 # -- the buffer ---------------------------------------------------------------------------------------
@@ -138,10 +133,8 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
     One of SB3's has one row, since all its arrays are then replaced.
     """
     cls, is_own = _find_class(found, model)
-    arguments: dict[str, Any] = {
-        "optimize_memory_usage": found.optimize_memory_usage,
-        "handle_timeout_termination": found.handle_timeout_termination,
-    }
+    names = ("optimize_memory_usage", "handle_timeout_termination")
+    arguments: dict[str, Any] = {name: getattr(found, name) for name in names}
     if is_own:
         arguments |= dict(model.replay_buffer_kwargs or {})
     elif found.n_steps is not None:
@@ -154,10 +147,9 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
             raise UnsupportedError(message)
         arguments["env"] = model.env
     count = (rows if is_own else 1) * found.n_envs
+    spaces = model.observation_space, model.action_space
     try:
-        made = cls(
-            count, model.observation_space, model.action_space, device=model.device, n_envs=found.n_envs, **arguments
-        )
+        made = cls(count, *spaces, device=model.device, n_envs=found.n_envs, **arguments)
     except (AssertionError, TypeError, ValueError) as error:
         message = f"{cls.__name__} refuses the settings of the file for the model's spaces: {error}"
         raise UnsupportedError(message) from error
@@ -216,9 +208,9 @@ def _take_array(
         return empty
     has_rows = empty.ndim > 1 and not is_own
     shape = (*axes, *empty.shape[2:]) if has_rows else empty.shape
-    if name not in arrays and name in _OPTIONAL:
-        return np.zeros(shape, empty.dtype)
     if name not in arrays:
+        if name == _OPTIONAL:
+            return np.zeros(shape, empty.dtype)
         message = f"expected an array {quote(name)} of shape {shape} for the spaces of the model"
         raise UnsupportedError(message)
     array = arrays[name]

@@ -88,13 +88,13 @@ class Writer:
         write: Callable[[Node], list[str]] = getattr(self, f"write_{column.write}")
         return write(node)
 
-    def copy(self, kind: str, size: int, target: str, source: str) -> str:
+    def copy(self, kind: str, size: int, target: object, source: object) -> str:
         """Return the statement that copies neighbours."""
-        return f"{self._use('copy', functions.FUNCTIONS['copy'], kind)}({size}, {target}, {source}, 1);"
+        return _call(self._use("copy", kind), size, target, source, 1)
 
     def clear(self, kind: str, size: int, target: str) -> str:
         """Return the statement that makes neighbours zero."""
-        return f"{self._use('clear', functions.FUNCTIONS['clear'], kind)}({size}, {target});"
+        return _call(self._use("clear", kind), size, target)
 
     # -- item by item ---------------------------------------------------------------------------------
 
@@ -103,33 +103,27 @@ class Writer:
         kind = C_TYPES[dtype]
         column = OPERATORS[node.op].c or C()
         expression = _find_expression(column, dtype) or _refuse(node.op, dtype)
-        names = _NAMES[: len(node.inputs)]
-        function = self._define_elementwise(node, kind, expression.format(type=kind), names, column.statements)
-        attributes = [write_float(node.attributes[name]) for name in sorted(node.attributes)]
-        operands = [self._broadcast(node, name) for name in node.inputs]
-        if len(operands) == 1:
-            x = operands[0].place
-            return [_call(function, prod(node.shape), self._memory.places[node.name], x, *attributes)]
-        return self._loop(function, node.shape, [self._result(node), *operands])
+        function = self._define_elementwise(node, kind, expression.format(type=kind), column.statements)
+        if len(node.inputs) == 1:
+            attributes = [write_float(node.attributes[name]) for name in sorted(node.attributes)]
+            return [_call(function, prod(node.shape), *self._in_and_out(node), *attributes)]
+        return self._loop(function, node)
 
-    def _define_elementwise(
-        self, node: Node, kind: str, expression: str, names: Sequence[str], statements: str = ""
-    ) -> str:
+    def _define_elementwise(self, node: Node, kind: str, expression: str, statements: str = "") -> str:
+        names = _NAMES[: len(node.inputs)]
         steps = len(names) > 1
         parameters = "".join(f", const {kind} *{name}s" + f", int32_t {name}_step" * steps for name in names)
-        parameters += "".join(f", float {name}" for name in sorted(node.attributes) if node.op != "Cast")
+        parameters += "".join(f", float {name}" for name in sorted(node.attributes))
         reads = "".join(f"        const {kind} {name} = {name}s[i{f' * {name}_step' * steps}];\n" for name in names)
         return self._use(
-            _snake(node.op), functions.ELEMENTWISE_BODY, kind, result=C_TYPES[node.dtype], parameters=parameters,
+            _snake(node.op), kind, "elementwise", result=C_TYPES[node.dtype], parameters=parameters,
             operands=reads, preparation=statements, expression=expression,
         )  # fmt: skip
 
     def write_cast(self, node: Node) -> list[str]:
         kind, target = C_TYPES[self._types[node.inputs[0]][0]], C_TYPES[node.dtype]
-        x, out = self._memory.places[node.inputs[0]], self._memory.places[node.name]
-        size = prod(node.shape)
         if kind == target and node.dtype != "bool":
-            return [self.copy(kind, size, str(out), str(x))]
+            return self.write_copy(node)
         if node.dtype == "bool":
             expression = "(uint8_t)(x != 0)"
         elif target in _REALS or kind not in _REALS:
@@ -138,46 +132,33 @@ class Writer:
             suffix = "f" if kind == "float" else ""
             template = functions.CASTS.get(target, functions.CASTS[""])
             expression = template.format(type=target, f=suffix, whole=functions.WHOLE.format(f=suffix))
-        named = node._replace(op=f"To_{node.dtype if node.dtype == 'bool' else target.removesuffix('_t')}")
-        return [_call(self._define_elementwise(named._replace(attributes={}), kind, expression, ("x",)), size, out, x)]
+        name = "bool" if node.dtype == "bool" else target.removesuffix("_t")
+        function = self._define_elementwise(node._replace(op=f"To_{name}", attributes={}), kind, expression)
+        return [_call(function, prod(node.shape), *self._in_and_out(node))]
 
     def write_where(self, node: Node) -> list[str]:
-        function = self._use("where", functions.FUNCTIONS["where"], C_TYPES[node.dtype])
-        return self._loop(
-            function, node.shape, [self._result(node), *(self._broadcast(node, name) for name in node.inputs)]
-        )
+        return self._loop(self._use("where", C_TYPES[node.dtype]), node)
 
     def _result(self, node: Node) -> _Operand:
         return _Operand(self._memory.places[node.name], _strides(node.shape))
 
-    def _broadcast(self, node: Node, name: str) -> _Operand:
-        shape = self._types[name][1]
-        padded = (1,) * (len(node.shape) - len(shape)) + tuple(shape)
-        strides = tuple(0 if size == 1 else stride for size, stride in zip(padded, _strides(padded)))
-        return _Operand(self._memory.places[name], strides)
-
-    def _loop(self, function: str, shape: Shape, operands: Sequence[_Operand]) -> list[str]:
-        """Return the calls of a function for all items of a shape; the first operand is the result."""
-        sizes, strides = _merge_axes(shape, [operand.strides for operand in operands])
-        lines, terms = [], ["" for _ in operands]
-        for at, size in enumerate(sizes[:-1]):
-            index = f"i{at}"
-            lines.append(f"{INDENT * at}for (int32_t {index} = 0; {index} < {size}; {index}++) {{")
-            terms = [term + _term(index, stride[at]) for term, stride in zip(terms, strides)]
-        places = [f"{operand.place}{term}" for operand, term in zip(operands, terms)]
-        arguments = [item for place, stride in zip(places[1:], strides[1:]) for item in (place, stride[-1])]
-        depth = len(sizes) - 1
-        lines.append(INDENT * depth + _call(function, sizes[-1], places[0], *arguments))
-        return [*lines, *(f"{INDENT * at}}}" for at in reversed(range(depth)))]
+    def _loop(self, function: str, node: Node) -> list[str]:
+        """Return the calls of a function for all items of a result, to which the shapes of operands broadcast."""
+        operands = [self._result(node)]
+        for name in node.inputs:
+            shape = self._types[name][1]
+            padded = (1,) * (len(node.shape) - len(shape)) + tuple(shape)
+            strides = tuple(0 if size == 1 else stride for size, stride in zip(padded, _strides(padded)))
+            operands.append(_Operand(self._memory.places[name], strides))
+        return _write_loops(function, node.shape, operands)
 
     # -- moved ----------------------------------------------------------------------------------------
 
     def write_copy(self, node: Node) -> list[str]:
-        source = self._memory.places[node.inputs[0]]
-        return [self.copy(C_TYPES[node.dtype], prod(node.shape), str(self._memory.places[node.name]), str(source))]
+        return [self.copy(C_TYPES[node.dtype], prod(node.shape), *self._in_and_out(node))]
 
     def _move(self, node: Node, shape: Shape, target: _Operand, source: _Operand) -> list[str]:
-        return self._loop(self._use("copy", functions.FUNCTIONS["copy"], C_TYPES[node.dtype]), shape, [target, source])
+        return _write_loops(self._use("copy", C_TYPES[node.dtype]), shape, [target, source])
 
     def write_transpose(self, node: Node) -> list[str]:
         name = node.inputs[0]
@@ -197,36 +178,31 @@ class Writer:
         for name in node.inputs:
             shape = self._types[name][1]
             if prod(shape):
-                source = _Operand(self._memory.places[name], _strides(shape))
-                lines += self._move(node, shape, target, source)
+                lines += self._move(node, shape, target, _Operand(self._memory.places[name], _strides(shape)))
             moved = shape[node.attributes["axis"]] * target.strides[node.attributes["axis"]]
             target = target._replace(place=target.place.move(moved))
         return lines
 
     def write_one_hot(self, node: Node) -> list[str]:
-        function = self._use("one_hot", functions.FUNCTIONS["one_hot"])
         depth = node.attributes["depth"]
-        return [_call(function, prod(node.shape) // depth, depth, *self._in_and_out(node))]
+        return [_call(self._use("one_hot"), prod(node.shape) // depth, depth, *self._in_and_out(node))]
 
     # -- layers and axes ------------------------------------------------------------------------------
 
     def _in_and_out(self, node: Node) -> tuple[Place, Place]:
         return self._memory.places[node.name], self._memory.places[node.inputs[0]]
 
-    def _use_linear(self) -> str:
-        return self._use("linear", functions.FUNCTIONS["linear"], restrict=f"{self._prefix.upper()}_RESTRICT")
-
-    def _use_long_linear(self) -> str:
-        linear = self._use_linear()
-        return self._use("long_linear", functions.FUNCTIONS["long_linear"], linear=linear, longest=str(LONGEST_SUM))
+    def _use_linear(self, *, is_long: bool) -> str:
+        linear = self._use("linear", restrict=f"{self._prefix.upper()}_RESTRICT")
+        return self._use("long_linear", linear=linear, longest=str(LONGEST_SUM)) if is_long else linear
 
     def write_linear(self, node: Node) -> list[str]:
         (inputs,), (outputs,) = self._types[node.inputs[0]][1], node.shape
         self.multiply_adds += inputs * outputs
-        arguments = [inputs, outputs, *self._in_and_out(node), *self._layer(node)]
-        if inputs <= LONGEST_SUM:
-            return [_call(self._use_linear(), *arguments)]
-        return [_call(self._use_long_linear(), *arguments, self._memory.scratch[node.name])]
+        is_long = inputs > LONGEST_SUM
+        scratch = [self._memory.scratch[node.name]] if is_long else []
+        function = self._use_linear(is_long=is_long)
+        return [_call(function, inputs, outputs, *self._in_and_out(node), *self._layer(node), *scratch)]
 
     def _layer(self, node: Node) -> tuple[Place, Place]:
         """Return the places of the weights and the bias, which is a null pointer if there is none."""
@@ -239,21 +215,19 @@ class Writer:
         down, across = node.shape[1:]
         top, left = node.attributes["pads"][:2]
         self.multiply_adds += prod(node.shape) * prod(kernel) * shape[0]
-        function = self._use("convolution", functions.FUNCTIONS["convolution"], linear=self._use_long_linear())
+        function = self._use("convolution", linear=self._use_linear(is_long=True))
         sizes = (*shape, filters, *kernel, *node.attributes["strides"], top, left, down, across)
         scratch = self._memory.scratch[node.name]
         return [_call(function, *sizes, *self._in_and_out(node), *self._layer(node), scratch)]
 
     def write_normalization(self, node: Node) -> list[str]:
-        function = self._use("layer_normalization", functions.FUNCTIONS["layer_normalization"])
         parts = [self._memory.places[name] for name in node.inputs[1:]]
         epsilon = write_float(node.attributes["epsilon"])
-        return [_call(function, node.shape[0], *self._in_and_out(node), *parts, epsilon)]
+        return [_call(self._use("layer_normalization"), node.shape[0], *self._in_and_out(node), *parts, epsilon)]
 
     def write_softmax(self, node: Node) -> list[str]:
-        name = _snake(node.op)
-        function = self._use(name, functions.FUNCTIONS[name])
-        return [_call(function, *_split_axes(node.shape, node.attributes["axis"]), *self._in_and_out(node))]
+        sizes = _split_axes(node.shape, node.attributes["axis"])
+        return [_call(self._use(_snake(node.op)), *sizes, *self._in_and_out(node))]
 
     def write_reduction(self, node: Node) -> list[str]:
         dtype, shape = self._types[node.inputs[0]]
@@ -261,21 +235,22 @@ class Writer:
         parts = functions.FLOAT_PARTS if kind == "float" else functions.INTEGER_PARTS
         parts = {name: text.format(type=kind) for name, text in parts.items()}
         name = _snake(node.op)
-        body = functions.REDUCTIONS[name].format(type=kind, **parts)
-        function = self._use(name, functions.FUNCTIONS["reduce"], kind, result=C_TYPES[node.dtype], body=body)
+        body = functions.write_part(name, type=kind, **parts)
+        function = self._use(name, kind, "reduce", result=C_TYPES[node.dtype], body=body)
         return [_call(function, *_split_axes(shape, node.attributes["axis"]), *self._in_and_out(node))]
 
-    # -- functions ------------------------------------------------------------------------------------
+    def _use(self, name: str, kind: str = "float", part: str = "", **fields: str) -> str:
+        """Return the name of a function for items of a type, and define it when it is first used.
 
-    def _use(self, name: str, template: str, kind: str = "float", **fields: str) -> str:
-        """Return the name of a function for items of a type, and define it when it is first used."""
+        :param part: of ``functions.c``, if its name is another one
+        """
         function = f"{self._prefix}_{name}" + f"_{kind.removesuffix('_t')}" * (kind != "float")
         if function not in self.definitions:
-            self.definitions[function] = template.format(function=function, type=kind, **fields)
+            self.definitions[function] = functions.write_part(part or name, function=function, type=kind, **fields)
         return function
 
 
-def count_scratch(node: Node, types: Mapping[str, Result]) -> int:
+def _count_scratch(node: Node, types: Mapping[str, Result]) -> int:
     """Return the floats that a node needs while it runs.
 
     A convolution has the patch and the results of a pixel there; both it and a large layer have a part of the sums.
@@ -323,8 +298,18 @@ def _split_axes(shape: Shape, axis: int) -> Shape:
     return prod(shape[:at]), shape[at], prod(shape[at + 1 :])
 
 
-def _term(index: str, stride: int) -> str:
-    return "" if not stride else f" + {index}" if stride == 1 else f" + {index} * {stride}"
+def _write_loops(function: str, shape: Shape, operands: Sequence[_Operand]) -> list[str]:
+    """Return the calls of a function for all items of a shape; the first operand is the result."""
+    sizes, strides = _merge_axes(shape, [operand.strides for operand in operands])
+    depth = len(sizes) - 1
+    lines = [f"{INDENT * at}for (int32_t i{at} = 0; i{at} < {sizes[at]}; i{at}++) {{" for at in range(depth)]
+    places = []
+    for operand, steps in zip(operands, strides):
+        terms = [f" + i{at}" + f" * {step}" * (step != 1) for at, step in enumerate(steps[:-1]) if step]
+        places.append("".join([str(operand.place), *terms]))
+    arguments = [item for place, steps in zip(places[1:], strides[1:]) for item in (place, steps[-1])]
+    lines.append(INDENT * depth + _call(function, sizes[-1], places[0], *arguments))
+    return [*lines, *(f"{INDENT * at}}}" for at in reversed(range(depth)))]
 
 
 def _merge_axes(shape: Shape, strides: Sequence[Shape]) -> tuple[list[int], list[list[int]]]:
@@ -368,7 +353,7 @@ class Place(Record):
 
 
 class _Block:
-    """A part of an array on the stack."""
+    """A part of an array on the stack, which is in use until a node."""
 
     __slots__ = ("end", "offset", "until")
 
@@ -383,7 +368,6 @@ class Memory:
     :param given: the places of inputs and constants, by name
     :param types: of all values: dtype and shape by name
     :param results: values that are read after the last node
-    :param scratch: items of type float that a node needs while it runs, by its name
     :param copied: nodes that must not be views
     """
 
@@ -393,7 +377,6 @@ class Memory:
         given: Mapping[str, Place],
         types: Mapping[str, Result],
         results: Iterable[str],
-        scratch: Mapping[str, int],
         copied: frozenset[str],
     ) -> None:
         self.places: dict[str, Place] = dict(given)
@@ -408,12 +391,11 @@ class Memory:
         """Blocks by type, in order of their offsets."""
         views = {node.name: find_view(node, *types[node.inputs[0]]) for node in nodes if node.name not in copied}
         self._owners: dict[str, str] = {}
-        for node in nodes:
-            is_view = views.get(node.name) is not None
-            self._owners[node.name] = self._owner(node.inputs[0]) if is_view else node.name
         self._last: dict[str, int] = {}
         """The last use of any value in the memory of an owner."""
         for at, node in enumerate(nodes):
+            is_view = views.get(node.name) is not None
+            self._owners[node.name] = self._owner(node.inputs[0]) if is_view else node.name
             self._last.update({self._owner(name): at for name in (*node.inputs, node.name)})
         self._last.update({self._owner(name): len(nodes) for name in results})
         for at, node in enumerate(nodes):
@@ -422,24 +404,25 @@ class Memory:
                 self.places[node.name] = self.places[node.inputs[0]].move(start)
             elif prod(node.shape):
                 self.steps.append(node)
-                self._place(at, node, scratch.get(node.name, 0))
+                self._place(at, node)
             else:
                 self.places[node.name] = Place("0")
 
     def _owner(self, name: str) -> str:
         return self._owners.get(name, name)
 
-    def _place(self, at: int, node: Node, scratch: int) -> None:
+    def _place(self, at: int, node: Node) -> None:
         operand = next((name for name in node.inputs if self._is_replaceable(at, node, name)), None)
+        kind = C_TYPES[node.dtype]
         if operand is not None:
             block = self._blocks[self._owner(operand)]
             block.until = self._last[node.name]
             self.places[node.name] = self.places[operand]
         else:
-            kind = C_TYPES[node.dtype]
             block = self._claim(at, kind, prod(node.shape), self._last[node.name])
             self.places[node.name] = Place(ARRAYS[kind], block.offset)
         self._blocks[node.name] = block
+        scratch = _count_scratch(node, self._types)
         if scratch:
             self.scratch[node.name] = Place(ARRAYS["float"], self._claim(at, "float", scratch, at).offset)
 
@@ -476,36 +459,17 @@ def find_view(node: Node, dtype: str, shape: Shape) -> int | None:
     :param shape: of the operand
     """
     view = OPERATORS[node.op].view
-    return _VIEWS[view](node, dtype, shape) if view else None
-
-
-def _view_same(*_: object) -> int:
-    return 0
-
-
-def _view_cast(node: Node, dtype: str, _: Shape) -> int | None:
-    is_same = C_TYPES[dtype] == C_TYPES[node.dtype]
-    return 0 if is_same and (node.dtype != "bool" or dtype == "bool") else None
-
-
-def _view_slice(node: Node, _: str, shape: Shape) -> int | None:
-    axis = len(shape) + node.attributes["axis"]
-    return node.attributes["start"] * prod(shape[axis + 1 :]) if prod(shape[:axis]) == 1 else None
-
-
-def _view_transposed(node: Node, _: str, shape: Shape) -> int | None:
-    axes = [axis for axis in node.attributes["axes"] if shape[axis] != 1]  # those of size 1 may be anywhere
-    return 0 if axes == sorted(axes) else None
-
-
-_VIEWS: Final[Mapping[str, Callable[[Node, str, Shape], int | None]]] = {
-    "same": _view_same,
-    "reshaped": _view_same,
-    "cast": _view_cast,
-    "slice": _view_slice,
-    "transposed": _view_transposed,
-}
-"""By the name in the table of operators."""
+    if view == "slice":
+        axis = len(shape) + node.attributes["axis"]
+        return node.attributes["start"] * prod(shape[axis + 1 :]) if prod(shape[:axis]) == 1 else None
+    if view == "cast":
+        is_view = C_TYPES[dtype] == C_TYPES[node.dtype] and (node.dtype != "bool" or dtype == "bool")
+    elif view == "transposed":
+        axes = [axis for axis in node.attributes["axes"] if shape[axis] != 1]  # those of size 1 may be anywhere
+        is_view = axes == sorted(axes)
+    else:
+        is_view = view in ("same", "reshaped")
+    return 0 if is_view else None
 
 
 # -- numbers ------------------------------------------------------------------------------------------
@@ -525,15 +489,7 @@ def _write_floats(array: Array) -> list[str]:
     is_plain = (magnitudes == 0) | ((magnitudes >= _PLAIN[0]) & (magnitudes < _PLAIN[1]))
     for at in np.flatnonzero(~is_plain).tolist():
         texts[at] = np.format_float_scientific(floats[at], trim="-", exp_digits=2)
-    return [f"{text}f" for text in texts] if np.isfinite(floats).all() else list(map(_add_suffix, texts))
-
-
-def _write_doubles(array: Array) -> list[str]:
-    return [f"(double){_NOT_FINITE[text]}" if text in _NOT_FINITE else text for text in map(repr, array.tolist())]
-
-
-def _add_suffix(text: str) -> str:
-    return _NOT_FINITE.get(text) or f"{text}f"
+    return [_NOT_FINITE.get(text) or f"{text}f" for text in texts]
 
 
 def write_array(name: str, array: Array) -> str:
@@ -550,8 +506,10 @@ def write_array(name: str, array: Array) -> str:
 
 
 def _write_items(array: Array, name: str) -> list[str]:
+    if array.dtype == np.float64:
+        return [f"(double){_NOT_FINITE[text]}" if text in _NOT_FINITE else text for text in map(repr, array.tolist())]
     if array.dtype.kind == "f":
-        return _write_doubles(array) if array.dtype == np.float64 else _write_floats(array)
+        return _write_floats(array)
     numbers = array.astype(object)
     if array.dtype.itemsize == 8:
         for number in numbers:

@@ -1,7 +1,5 @@
 """``export_c``: a policy as C99 source, to compile where it runs, and its header.
 
-Theory of operation
--------------------
 *In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: the text of the file and of its header.
 
 1. :func:`name_arguments` names the arguments of the function. Texts of the file are hostile: of a key of a Dict only
@@ -34,11 +32,10 @@ from sbformat.policies.c.calls import (
     Memory,
     Place,
     Writer,
-    count_scratch,
     has_turned_weight,
     write_array,
 )
-from sbformat.policies.c.functions import C_DTYPES, C_TYPES, SIZES
+from sbformat.policies.c.functions import C_DTYPES, C_TYPES, SIZES, write_part
 from sbformat.policies.export.files import NEXT, ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import expand, lower, open_policy, read_types
 from sbformat.policies.graph import Node
@@ -113,11 +110,6 @@ class Argument(Record):
         """The number of items."""
         return prod(self.port.shape)
 
-    @property
-    def is_output(self) -> bool:
-        """Whether the function writes it."""
-        return self.port.role == "output"
-
 
 class Arguments(Record):
     """All arguments."""
@@ -129,6 +121,11 @@ class Arguments(Record):
     """Without next states."""
     next_states: tuple[Port, ...]
     """For each state, the output with its next value."""
+
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        """The parameters of the function that are arrays, in order; the state is between inputs and outputs."""
+        return *self.inputs, *self.outputs
 
 
 def name_arguments(lowered: Lowered, name: str, observations: Space, actions: Space) -> Arguments:
@@ -152,26 +149,20 @@ def name_arguments(lowered: Lowered, name: str, observations: Space, actions: Sp
     return Arguments(
         tuple(item for item in made if item.port.role not in ("state", "output")),
         tuple(item for item in made if item.port.role == "state"),
-        tuple(item for item in made if item.is_output),
+        tuple(item for item in made if item.port.role == "output"),
         tuple(next_states[f"{NEXT}{port.name}"] for port in states),
     )
 
 
 def _describe(port: Port, nodes: Sequence[Node], observations: Space, actions: Space) -> str:
+    if port.role != "observation" and port.name != "action":
+        return _MEANINGS.get(port.role if port.role != "output" else port.name, "")
+    space = observations.parts().get(port.key, observations) if port.role == "observation" else actions
+    # choices count from 0, not from start (POLICIES.md 19.8)
+    text = escape_comment(render_line(space)) + ", counted from 0" * (space.observed == "one-hot")
     if port.role == "observation":
-        space = observations.parts().get(port.key, observations)
-        axes = _name_axes(port.value, nodes)
-        key = "" if port.key is None else f"; key {escape_comment(port.key[:80])}"
-        return f"{_describe_space(space)}{axes}{key}"
-    if port.name == "action":
-        return _describe_space(actions)
-    return _MEANINGS.get(port.role if port.role != "output" else port.name, "")
-
-
-def _describe_space(space: Space) -> str:
-    """Return the kind, bounds and choices of a space; choices count from 0, not from ``start`` (POLICIES.md 19.8)."""
-    text = escape_comment(render_line(space))
-    return f"{text}, counted from 0" if space.observed == "one-hot" else text
+        text += _name_axes(port.value, nodes)
+    return text if port.key is None else f"{text}; key {escape_comment(port.key[:80])}"
 
 
 def _name_axes(value: str, nodes: Iterable[Node]) -> str:
@@ -208,19 +199,6 @@ def check_name(name: str) -> None:
         raise ValueError(message)
 
 
-def refuse_clashes(name: str, parameters: Iterable[str]) -> None:
-    """Refuse a name with which a parameter of the function could have the name of a function, type or macro.
-
-    :param parameters: identifiers
-    """
-    for parameter in parameters:
-        if parameter.upper().startswith(f"{name}_".upper()):
-            message = (
-                f"expected another name (--name) than {quote(name)}: the argument {quote(parameter)} begins with it"
-            )
-            raise ValueError(message)
-
-
 def name_parameters(ports: Iterable[Port]) -> Mapping[str, str]:
     """Return an identifier for each input and output, by its name: all differ, in upper case too.
 
@@ -242,11 +220,9 @@ def name_parameters(ports: Iterable[Port]) -> Mapping[str, str]:
 
 def escape_comment(text: str) -> str:
     """Return a text as it can be within a comment: other characters are ``%XX``, by their bytes in UTF-8."""
-
-    def encode(match: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
-
-    return _UNSAFE_IN_COMMENT.sub(encode, text)
+    return _UNSAFE_IN_COMMENT.sub(
+        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass")), text
+    )
 
 
 def wrap_comment(lines: Iterable[str]) -> str:
@@ -254,35 +230,13 @@ def wrap_comment(lines: Iterable[str]) -> str:
 
     :param lines: escaped where they have texts of a file
     """
-    made = []
-    for line in lines:
-        pieces = textwrap.wrap(line, _WIDTH, break_on_hyphens=False) or [""]
-        made += [f" * {piece}".rstrip() for piece in pieces]
-    return "\n".join(["/*", *made, " */", ""])
+    pieces = [piece for line in lines for piece in textwrap.wrap(line, _WIDTH, break_on_hyphens=False) or [""]]
+    return "\n".join(["/*", *(f" * {piece}".rstrip() for piece in pieces), " */", ""])
 
 
 _UNSAFE: Final = frozenset("\"'\\?<>")
 """Characters that an ``#include`` cannot have, or only with some compilers."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UNFUSED: Final = """\
-/* A product is rounded before it is added, also where a processor has an instruction for both. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off")
-#elif defined(_MSC_VER) && !defined(__clang__)
-#pragma fp_contract(off)
-#else
-#pragma STDC FP_CONTRACT OFF
-#endif
-"""
-_RESTRICT: Final = """\
-#if defined(__GNUC__) || defined(_MSC_VER)
-#define {name} __restrict
-#elif !defined(__cplusplus)
-#define {name} restrict
-#else
-#define {name}
-#endif
-"""
 
 
 def export_c(
@@ -332,18 +286,18 @@ def export_c(
     opened = open_policy(policy)
     lowered = lower(opened, outputs, raw=raw, deterministic=deterministic)
     arguments = name_arguments(lowered, name, opened.observation_space, opened.action_space)
-    refuse_clashes(name, [argument.name for argument in (*arguments.inputs, *arguments.outputs)])
+    for parameter in (argument.name for argument in arguments.arrays):
+        if parameter.upper().startswith(f"{name}_".upper()):  # it could be that of a function, type or macro
+            other = f"expected another name (--name) than {quote(name)}"
+            message = f"{other}: the argument {quote(parameter)} begins with it"
+            raise ValueError(message)
     source = write_source(lowered, arguments, name, os.path.basename(header))
     files = write_files({target: source.code.encode(), header: source.header.encode()}, overwrite=overwrite)
-    return ExportReport(
-        "c",
-        files,
-        tuple(_narrow_port(port) for port in lowered.inputs),
-        tuple(_narrow_port(port) for port in lowered.outputs),
-        len(lowered.nodes),
-        lowered.constant_count,
-        lowered.metadata,
+    inputs, results = (
+        tuple(port._replace(dtype=C_DTYPES.get(port.dtype, port.dtype)) for port in ports)
+        for ports in (lowered.inputs, lowered.outputs)
     )
+    return ExportReport("c", files, inputs, results, len(lowered.nodes), lowered.constant_count, lowered.metadata)
 
 
 def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
@@ -360,10 +314,6 @@ def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
     return text, text[:-1] + ("h" if suffix == ".c" else "H")
 
 
-def _narrow_port(port: Port) -> Port:
-    return port._replace(dtype=C_DTYPES.get(port.dtype, port.dtype))
-
-
 # -- the source ---------------------------------------------------------------------------------------
 
 
@@ -372,14 +322,6 @@ class Source(Record):
 
     code: str
     header: str
-
-
-class _Constant(Record):
-    """An array of constants."""
-
-    identifier: str
-    name: str
-    array: Array
 
 
 def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name: str) -> Source:
@@ -394,60 +336,60 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     constants, places, turned = _name_constants(lowered, name)
     places.update({argument.port.value: Place(argument.name) for argument in arguments.inputs})
     places.update({argument.port.value: Place(f"state->{argument.name}") for argument in arguments.states})
-    scratch = {node.name: count_scratch(node, types) for node in nodes}
-    memory = Memory(nodes, places, types, results.values(), scratch, copied)
+    memory = Memory(nodes, places, types, results.values(), copied)
     writer = Writer(name, memory, types, turned)
-    body = [line for node in memory.steps for line in _write_node(node, writer)]
-    body += _write_results(arguments, writer, {name: memory.places[value] for name, value in results.items()})
-    reset = [writer.clear(state.type, state.size, f"state->{state.name}") for state in arguments.states if state.size]
+    body = []
+    for node in memory.steps:
+        body += [f"/* {escape_comment(node.name[:80])}: {node.op} */", *writer.write(node)]
+    # results are copied to outputs, then next states to the state, which nothing reads after that
+    copies = [(argument, argument.name, argument.port) for argument in arguments.outputs]
+    copies += [(state, f"state->{state.name}", port) for state, port in zip(arguments.states, arguments.next_states)]
+    for item, target, port in copies:
+        if item.size:
+            body.append(writer.copy(item.type, item.size, target, memory.places[results[port.name]]))
     used = {name for line in body if not line.startswith("/*") for name in _IDENTIFIER.findall(line)}
-    kept = [constant for constant in constants if constant.identifier in used]
-    arrays = {ARRAYS[kind]: (kind, size) for kind, size in memory.sizes.items()}
-    restrict = f"{name.upper()}_RESTRICT"
-    figures = _write_figures(kept, arrays.values(), writer.multiply_adds)
+    reset = [writer.clear(item.type, item.size, f"state->{item.name}") for item in arguments.states if item.size]
+    kept = {identifier: found for identifier, found in constants.items() if identifier in used}
+    flash = sum(array.size * SIZES[C_TYPES[array.dtype.name]] for _, array in kept.values())
+    stack = sum(SIZES[kind] * size for kind, size in memory.sizes.items())
+    figures = [
+        f"Constants: {flash:,} bytes (flash).",
+        f"Intermediate values: {stack:,} bytes (stack).",
+        f"Multiply-adds of layers: {writer.multiply_adds:,} per call.",
+    ]
+    parameters = [argument.name for argument in arguments.arrays] + ["state"] * bool(arguments.states)
+    variables = [f"{kind} {ARRAYS[kind]}[{size}];" for kind, size in memory.sizes.items()]
+    unused = [f"(void){parameter};" for parameter in parameters if parameter not in used]
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
         f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
-        _UNFUSED,
-        *([_RESTRICT.format(name=restrict)] if any(restrict in text for text in writer.definitions.values()) else []),
-        *(_write_constant(constant) for constant in kept),
-        *writer.definitions.values(),
-        *([_write_function(declare_reset(name), [], reset or ["(void)state;"])] if arguments.states else []),
-        _write_function(
-            declare_function(arguments, name),
-            [f"{kind} {array}[{size}];" for array, (kind, size) in arrays.items()],
-            [*(f"(void){unused};" for unused in _find_unused(arguments, used)), *body],
-        ),
-        write_main(arguments, name),
+        write_part("unfused"),
     ]
+    restrict = f"{name.upper()}_RESTRICT"
+    if any(restrict in text for text in writer.definitions.values()):
+        parts.append(write_part("restrict", name=restrict))
+    for identifier, (key, array) in kept.items():
+        title = f"/* {escape_comment(key[:80])}, {describe_shape(array.shape)} */"
+        parts.append(f"{title}\n{write_array(identifier, array)}")
+    parts += writer.definitions.values()
+    if arguments.states:
+        parts.append(_write_function(f"void {name}_reset({name}_state *state)", reset or ["(void)state;"]))
+    parts.append(_write_function(declare_function(arguments, name), [*variables, *unused, *body]))
+    parts.append(write_main(arguments, name))
     return Source("\n".join(parts), write_header(lowered, arguments, name, figures))
 
 
-def _write_results(arguments: Arguments, writer: Writer, sources: Mapping[str, Place]) -> list[str]:
-    """Return the statements that copy results to outputs, then next states to the state."""
-    copies = [(argument, argument.name, sources[argument.port.name]) for argument in arguments.outputs]
-    for state, port in zip(arguments.states, arguments.next_states):
-        copies.append((state, f"state->{state.name}", sources[port.name]))
-    return [writer.copy(item.type, item.size, target, str(source)) for item, target, source in copies if item.size]
-
-
-def _name_constants(lowered: Lowered, name: str) -> tuple[list[_Constant], dict[str, Place], dict[str, Place]]:
-    """Return all constants, and their places: as they are, and of layers with the inputs first."""
-    constants: list[_Constant] = []
-    places: dict[str, Place] = {}
+def _name_constants(
+    lowered: Lowered, name: str
+) -> tuple[dict[str, tuple[str, Array]], dict[str, Place], dict[str, Place]]:
+    """Return names and arrays of all constants by identifier, and their places: as they are, and with inputs first."""
+    constants = {f"{name}_constant_{at}": item for at, item in enumerate(lowered.constants.items())}
+    places = {key: Place(identifier) for identifier, (key, _) in constants.items()}
     turned: dict[str, Place] = {}
-    for at, (key, array) in enumerate(lowered.constants.items()):
-        constants.append(_Constant(f"{name}_constant_{at}", key, array))
-        places[key] = Place(constants[-1].identifier)
-    for node in lowered.nodes:
-        key = node.inputs[1] if has_turned_weight(node) else ""
-        if has_turned_weight(node) and key not in turned:
-            array = lowered.constants[key]
-            axes = (1, 0) if node.op == "Gemm" else (1, 2, 3, 0)
-            constants.append(
-                _Constant(f"{name}_weight_{len(turned)}", key, np.ascontiguousarray(array.transpose(axes)))
-            )
-            turned[key] = Place(constants[-1].identifier)
+    for key, op in {node.inputs[1]: node.op for node in lowered.nodes if has_turned_weight(node)}.items():
+        array = lowered.constants[key].transpose((1, 0) if op == "Gemm" else (1, 2, 3, 0))
+        turned[key] = Place(f"{name}_weight_{len(turned)}")
+        constants[turned[key].base] = key, np.ascontiguousarray(array)
     return constants, places, turned
 
 
@@ -474,24 +416,10 @@ def _separate_states(lowered: Lowered) -> tuple[tuple[Node, ...], dict[str, str]
     return (*lowered.nodes, *made), results, frozenset(node.name for node in made)
 
 
-def _write_figures(constants: Iterable[_Constant], arrays: Iterable[tuple[str, int]], multiply_adds: int) -> list[str]:
-    """Return sentences about memory and time."""
-    flash = sum(constant.array.size * SIZES[C_TYPES[constant.array.dtype.name]] for constant in constants)
-    return [
-        f"Constants: {flash:,} bytes (flash).",
-        f"Intermediate values: {sum(SIZES[kind] * size for kind, size in arrays):,} bytes (stack).",
-        f"Multiply-adds of layers: {multiply_adds:,} per call.",
-    ]
-
-
-def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:
-    names = [argument.name for argument in (*arguments.inputs, *arguments.outputs)]
-    return [name for name in (*names, *(["state"] if arguments.states else [])) if name not in used]
-
-
 def _write_title(lowered: Lowered, function: str, header_name: str, figures: Sequence[str]) -> str:
     """Return the comment at the top: what it is, and where it comes from."""
-    precision = "float32 (means are subtracted in double)" if _has_doubles(lowered) else "float32"
+    has_doubles = any(node.dtype == "float64" for node in lowered.nodes)
+    precision = "float32 (means are subtracted in double)" if has_doubles else "float32"
     metadata = [escape_comment(f"{key}: {text}") for key, text in lowered.metadata.items()]
     return wrap_comment([
         escape_comment(summarize_origin(lowered.metadata)), "",
@@ -501,22 +429,8 @@ def _write_title(lowered: Lowered, function: str, header_name: str, figures: Seq
     ])  # fmt: skip
 
 
-def _has_doubles(lowered: Lowered) -> bool:
-    return any(node.dtype == "float64" for node in lowered.nodes)
-
-
-def _write_constant(constant: _Constant) -> str:
-    title = f"/* {escape_comment(constant.name[:80])}, {describe_shape(constant.array.shape)} */"
-    return f"{title}\n{write_array(constant.identifier, constant.array)}"
-
-
-def _write_node(node: Node, writer: Writer) -> list[str]:
-    return [f"/* {escape_comment(node.name[:80])}: {node.op} */", *writer.write(node)]
-
-
-def _write_function(declaration: str, variables: Sequence[str], body: Sequence[str]) -> str:
-    lines = [f"{INDENT}{line}" for line in (*variables, *body)]
-    return "\n".join([declaration, "{", *lines, "}", ""])
+def _write_function(declaration: str, body: Sequence[str]) -> str:
+    return "\n".join([declaration, "{", *(f"{INDENT}{line}" for line in body), "}", ""])
 
 
 # -- the header ---------------------------------------------------------------------------------------
@@ -528,15 +442,20 @@ def write_header(lowered: Lowered, arguments: Arguments, name: str, figures: Seq
     :param figures: sentences about memory and time
     """
     guard = f"{name}_H".upper()
-    every = (*arguments.inputs, *arguments.states, *arguments.outputs)
+    every = *arguments.inputs, *arguments.states, *arguments.outputs
+    explanation = ["Computes one step. Arrays are in C order: the last index changes fastest.", ""]
+    explanation += [f"{argument.name}: {_describe_argument(argument)}" for argument in arguments.inputs]
+    explanation += ["state: read, and replaced by the state after this step"] if arguments.states else []
+    explanation += [f"{argument.name}, written: {_describe_argument(argument)}" for argument in arguments.outputs]
+    members = [f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states]
     return "\n".join([
         wrap_comment([escape_comment(summarize_origin(lowered.metadata)), "", *figures]),
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         "/* Items of each array. */",
         *(f"#define {argument.size_name} {argument.size}" for argument in every),
         '\n#ifdef __cplusplus\nextern "C" {\n#endif\n',
-        *(_declare_state(arguments, name) if arguments.states else []),
-        wrap_comment(_explain(arguments)) + f"{declare_function(arguments, name)};",
+        *([write_part("state", name=name, members="\n".join(members))] if members else []),
+        wrap_comment(explanation) + f"{declare_function(arguments, name)};",
         "\n#ifdef __cplusplus\n}\n#endif\n",
         f"#endif /* {guard} */\n",
     ])  # fmt: skip
@@ -552,33 +471,9 @@ def declare_function(arguments: Arguments, name: str) -> str:
     return f"void {name}_predict({', '.join(parameters)})"
 
 
-def declare_reset(name: str) -> str:
-    """Return the declaration of the function that starts an episode."""
-    return f"void {name}_reset({name}_state *state)"
-
-
 def describe_shape(shape: Shape) -> str:
     """Return a shape for a comment."""
     return f"({', '.join(map(str, shape))})"
-
-
-def _declare_state(arguments: Arguments, name: str) -> list[str]:
-    return [
-        f"/* What the policy remembers from step to step: one for each environment; {name}_reset starts it. */",
-        "typedef struct {",
-        *(f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states),
-        f"}} {name}_state;\n",
-        "/* Makes a state that of the start of an episode: zeros. */",
-        f"{declare_reset(name)};\n",
-    ]
-
-
-def _explain(arguments: Arguments) -> list[str]:
-    lines = ["Computes one step. Arrays are in C order: the last index changes fastest.", ""]
-    lines += [f"{argument.name}: {_describe_argument(argument)}" for argument in arguments.inputs]
-    if arguments.states:
-        lines.append("state: read, and replaced by the state after this step")
-    return [*lines, *(f"{argument.name}, written: {_describe_argument(argument)}" for argument in arguments.outputs)]
 
 
 def _describe_argument(argument: Argument) -> str:
@@ -592,127 +487,50 @@ def _describe_argument(argument: Argument) -> str:
 
 
 _RANGES: Final = {
-    "uint8_t": ("0.0", "255.0"),
-    "int8_t": ("-128.0", "127.0"),
-    "uint16_t": ("0.0", "65535.0"),
-    "int16_t": ("-32768.0", "32767.0"),
-    "uint32_t": ("0.0", "4294967295.0"),
+    "uint8_t": ("0.0", "255.0"), "int8_t": ("-128.0", "127.0"), "uint16_t": ("0.0", "65535.0"),
+    "int16_t": ("-32768.0", "32767.0"), "uint32_t": ("0.0", "4294967295.0"),
     "int32_t": ("-2147483648.0", "2147483647.0"),
-}
+}  # fmt: skip
 _CODES: Final = {"float": "%f", "double": "%lf"}
 _DIGITS: Final = {"float": 9, "double": 17}
-
-_READ: Final = """\
-/* Reads numbers: 1 if there are any, 0 at the end of the input before the first, -1 for something else. */
-static int {name}_read_{short}(int32_t n, {type} *out, const char *argument)
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        {scanned} number;
-        const int found = scanf("{code}", &number);
-        if (found == EOF && i == 0) {{
-            return 0;
-        }}
-        if (found != 1{range}) {{
-            fprintf(stderr, "expected {what} as item %ld of %s\\n", (long)i, argument);
-            return -1;
-        }}
-        out[i] = {converted};
-    }}
-    return 1;
-}}
-"""
-
-_MAIN: Final = """\
-#ifdef {upper}_MAIN
-/* For tests: reads the numbers of all inputs in order, call after call, and prints the outputs of each on a line. */
-#include <stdio.h>
-
-{readers}
-/* At the end of the input: 0 if all of it was read, and all outputs are written. */
-static int {name}_finish(void)
-{{
-    if (ferror(stdin)) {{
-        fprintf(stderr, "cannot read the input\\n");
-        return 1;
-    }}
-    if (fflush(stdout) || ferror(stdout)) {{
-        fprintf(stderr, "cannot write the output\\n");
-        return 1;
-    }}
-    return 0;
-}}
-
-int main(void)
-{{
-{variables}
-{start}    for (;;) {{
-        int found;
-{body}    }}
-}}
-#endif
-"""
 
 
 def write_main(arguments: Arguments, name: str) -> str:
     """Return the program, within ``#ifdef``."""
     inputs = [argument for argument in arguments.inputs if argument.size]
     readers = {argument.type: _write_reader(argument.type, name) for argument in inputs}
-    variables = [
-        f"    static {argument.type} {argument.name}[{max(1, argument.size)}];"
-        for argument in (*arguments.inputs, *arguments.outputs)
-    ]
-    names = [argument.name for argument in (*arguments.inputs, *arguments.outputs)]
+    variables = [f"    static {item.type} {item.name}[{max(1, item.size)}];" for item in arguments.arrays]
+    names = [argument.name for argument in arguments.arrays]
     start = ""
     if arguments.states:
         variables.append(f"    static {name}_state state;")
         names.insert(len(arguments.inputs), "&state")
         start = f"    {name}_reset(&state);\n"
-    body = [line for at, argument in enumerate(inputs) for line in _write_read(argument, name, is_first=not at)]
-    if not inputs:
-        body += ["found = getchar();", "if (found == EOF) {", f"    return {name}_finish();", "}"]
-    body.append(f"{name}_predict({', '.join(names)});")
-    for at, argument in enumerate(arguments.outputs):
-        body += _write_print(argument, is_first=not at)
-    body.append('printf("\\n");')
-    return _MAIN.format(
-        upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables), start=start,
-        body="".join(f"        {line}\n" for line in body),
+    body: list[str] = []
+    for argument in inputs:
+        part, reader = "read" if body else "read_first", f"{name}_read_{argument.type.removesuffix('_t')}"
+        body.append(write_part(part, name=name, reader=reader, size=argument.size_name, argument=argument.name))
+    body = body or [write_part("read_nothing", name=name)]
+    body.append(f"        {name}_predict({', '.join(names)});\n")
+    for at, item in enumerate(arguments.outputs):
+        if item.size:
+            separator, digits = '" "' if at else '""', str(_DIGITS.get(item.type, 10))
+            body.append(
+                write_part("print", size=item.size_name, digits=digits, separator=separator, argument=item.name)
+            )
+    return write_part(
+        "main", upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables),
+        start=start, body="".join(body),
     )  # fmt: skip
 
 
 def _write_reader(kind: str, name: str) -> str:
-    short = kind.removesuffix("_t")
-    if kind in _CODES:
-        return _READ.format(
-            name=name, short=short, type=kind, scanned=kind, code=_CODES[kind], range="", what="a number",
-            converted="number",
-        )  # fmt: skip
-    low, high = _RANGES[kind]
-    return _READ.format(
-        name=name, short=short, type=kind, scanned="double", code="%lf",
-        what=f"an integer from {low[:-2]} to {high[:-2]}", converted=f"({kind})number",
-        range=f" || !(number >= {low} && number <= {high}) || floor(number) != number",
+    scanned, check, what, converted = kind, "", "a number", "number"
+    if kind not in _CODES:
+        low, high = _RANGES[kind]
+        scanned, what, converted = "double", f"an integer from {low[:-2]} to {high[:-2]}", f"({kind})number"
+        check = f" || !(number >= {low} && number <= {high}) || floor(number) != number"
+    return write_part(
+        "reader", name=name, short=kind.removesuffix("_t"), type=kind, scanned=scanned, code=_CODES[scanned],
+        range=check, what=what, converted=converted,
     )  # fmt: skip
-
-
-def _write_read(argument: Argument, name: str, *, is_first: bool) -> list[str]:
-    reader = f"{name}_read_{argument.type.removesuffix('_t')}"
-    lines = [f'found = {reader}({argument.size_name}, {argument.name}, "{argument.name}");']
-    if is_first:
-        return [*lines, "if (found != 1) {", f"    return found ? 1 : {name}_finish();", "}"]
-    lines += ["if (found != 1) {"]
-    lines += [f'    fprintf(stderr, "%s", found ? "" : "expected more numbers, for {argument.name}\\n");']
-    return [*lines, "    return 1;", "}"]
-
-
-def _write_print(argument: Argument, *, is_first: bool) -> list[str]:
-    if not argument.size:
-        return []
-    separator = '""' if is_first else '" "'
-    digits = _DIGITS.get(argument.type, 10)
-    return [
-        f"for (int32_t i = 0; i < {argument.size_name}; i++) {{",
-        f'    printf("%s%.{digits}g", i ? " " : {separator}, (double){argument.name}[i]);',
-        "}",
-    ]

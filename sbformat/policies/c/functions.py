@@ -1,6 +1,7 @@
-"""The types and functions of C source, as texts: one for each operator and type that a policy uses.
+"""The types and functions of C source: one for each operator and type that a policy uses.
 
-Those of elementwise operators have the expressions of :data:`~sbformat.policies.operators.OPERATORS`.
+The functions are in ``functions.c``; those of elementwise operators have the expressions of
+:data:`~sbformat.policies.operators.OPERATORS`.
 
 The contract of all functions: ``n`` items of the result ``out``; operands are not written, but elementwise functions
 allow ``out`` to be one of them. An operand with a step is read at ``i * step``: 1, 0 for one number, or another stride.
@@ -11,6 +12,10 @@ not hold is converted: both would be undefined behaviour in C.
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -37,251 +42,6 @@ CASTS: Final[Mapping[str, str]] = {
 """Of floats, by the type of the result; integers that ``x`` has no number for are the least. ``{f}`` is the suffix."""
 WHOLE: Final = "x >= -2147483648.0{f} && x < 2147483648.0{f} ? (int32_t)x : (-2147483647 - 1)"
 
-ELEMENTWISE_BODY: Final = """\
-static void {function}(int32_t n, {result} *out{parameters})
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-{operands}{preparation}        out[i] = {expression};
-    }}
-}}
-"""
-
-FUNCTIONS: Final[Mapping[str, str]] = {
-    "copy": """\
-static void {function}(int32_t n, {type} *out, const {type} *in, int32_t step)
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        out[i] = in[i * step];
-    }}
-}}
-""",
-    "clear": """\
-static void {function}(int32_t n, {type} *out)
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        out[i] = 0;
-    }}
-}}
-""",
-    "where": """\
-static void {function}(int32_t n, {type} *out, const uint8_t *condition, int32_t condition_step, const {type} *x,
-    int32_t x_step, const {type} *y, int32_t y_step)
-{{
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        out[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
-    }}
-}}
-""",
-    "one_hot": """\
-/* 1 at each index, 0 elsewhere. */
-static void {function}(int32_t n, int32_t depth, float *out, const int32_t *in)
-{{
-    int32_t i, j;
-    for (i = 0; i < n; i++) {{
-        for (j = 0; j < depth; j++) {{
-            out[i * depth + j] = in[i] == j ? 1.0f : 0.0f;
-        }}
-    }}
-}}
-""",
-    "linear": """\
-/*
- * A linear layer. Weights are (inputs, outputs), so that the inner loop is over neighbours and has no carried sum. Its
- * length is a multiple of 4, because gcc -O2 vectorizes nothing that has a rest.
- */
-static void {function}(int32_t inputs, int32_t outputs, float *{restrict} out, const float *{restrict} in,
-    const float *{restrict} weight, const float *{restrict} bias)
-{{
-    const int32_t fours = outputs & ~3;
-    int32_t i, j;
-    for (j = 0; j < outputs; j++) {{
-        out[j] = bias ? bias[j] : 0.0f;
-    }}
-    for (i = inputs / 4; i > 0; i--) {{
-        const float a = in[0], b = in[1], c = in[2], d = in[3];
-        const float *{restrict} second = weight + outputs, *{restrict} third = second + outputs;
-        const float *{restrict} fourth = third + outputs;
-        for (j = 0; j < fours; j++) {{
-            out[j] += (a * weight[j] + b * second[j]) + (c * third[j] + d * fourth[j]);
-        }}
-        for (j = fours; j < outputs; j++) {{
-            out[j] += (a * weight[j] + b * second[j]) + (c * third[j] + d * fourth[j]);
-        }}
-        in += 4;
-        weight = fourth + outputs;
-    }}
-    for (i = inputs % 4; i > 0; i--) {{
-        const float a = *in++;
-        for (j = 0; j < outputs; j++) {{
-            out[j] += a * weight[j];
-        }}
-        weight += outputs;
-    }}
-}}
-""",
-    "long_linear": """\
-/* A linear layer as a sum of parts of {longest} inputs, which loses fewer digits than one long sum. */
-static void {function}(int32_t inputs, int32_t outputs, float *out, const float *in, const float *weight,
-    const float *bias, float *part)
-{{
-    int32_t start, j;
-    {linear}(inputs < {longest} ? inputs : {longest}, outputs, out, in, weight, bias);
-    for (start = {longest}; start < inputs; start += {longest}) {{
-        const int32_t count = inputs - start < {longest} ? inputs - start : {longest};
-        {linear}(count, outputs, part, in + start, weight + start * outputs, 0);
-        for (j = 0; j < outputs; j++) {{
-            out[j] += part[j];
-        }}
-    }}
-}}
-""",
-    "convolution": """\
-/* A convolution: a linear layer over the patch of each pixel, whose weights are (patch, filters). */
-static void {function}(int32_t channels, int32_t height, int32_t width, int32_t filters, int32_t kernel_height,
-    int32_t kernel_width, int32_t stride_down, int32_t stride_across, int32_t pad_top, int32_t pad_left, int32_t down,
-    int32_t across, float *out, const float *in, const float *weight, const float *bias, float *scratch)
-{{
-    const int32_t items = channels * kernel_height * kernel_width;
-    int32_t pixel;
-    for (pixel = 0; pixel < down * across; pixel++) {{
-        const int32_t top = pixel / across * stride_down - pad_top, left = pixel % across * stride_across - pad_left;
-        float *pixels = scratch;
-        int32_t channel, y, x, filter;
-        for (channel = 0; channel < channels; channel++) {{
-            for (y = top; y < top + kernel_height; y++) {{
-                for (x = left; x < left + kernel_width; x++) {{
-                    const int is_inside = y >= 0 && y < height && x >= 0 && x < width;
-                    *pixels++ = is_inside ? in[(channel * height + y) * width + x] : 0.0f;
-                }}
-            }}
-        }}
-        {linear}(items, filters, scratch + items, scratch, weight, bias, scratch + items + filters);
-        for (filter = 0; filter < filters; filter++) {{
-            out[filter * down * across + pixel] = scratch[items + filter];
-        }}
-    }}
-}}
-""",
-    "layer_normalization": """\
-static void {function}(int32_t n, float *out, const float *in, const float *scale, const float *bias, float epsilon)
-{{
-    float mean = 0.0f, variance = 0.0f;
-    int32_t i;
-    for (i = 0; i < n; i++) {{
-        mean += in[i];
-    }}
-    mean /= (float)n;
-    for (i = 0; i < n; i++) {{
-        variance += (in[i] - mean) * (in[i] - mean);
-    }}
-    variance = sqrtf(variance / (float)n + epsilon);
-    for (i = 0; i < n; i++) {{
-        out[i] = (in[i] - mean) / variance * scale[i] + bias[i];
-    }}
-}}
-""",
-    "softmax": """\
-/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
-static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
-{{
-    int32_t at, i;
-    for (at = 0; at < outer * inner; at++) {{
-        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
-        float greatest = in[start], sum = 0.0f;
-        for (i = start; i < end; i += inner) {{
-            greatest = in[i] > greatest ? in[i] : greatest;
-        }}
-        for (i = start; i < end; i += inner) {{
-            out[i] = expf(in[i] - greatest);
-            sum += out[i];
-        }}
-        for (i = start; i < end; i += inner) {{
-            out[i] /= sum;
-        }}
-    }}
-}}
-""",
-    "log_softmax": """\
-/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
-static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
-{{
-    int32_t at, i;
-    for (at = 0; at < outer * inner; at++) {{
-        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
-        float greatest = in[start], sum = 0.0f;
-        for (i = start; i < end; i += inner) {{
-            greatest = in[i] > greatest ? in[i] : greatest;
-        }}
-        for (i = start; i < end; i += inner) {{
-            sum += expf(in[i] - greatest);
-        }}
-        sum = logf(sum);
-        for (i = start; i < end; i += inner) {{
-            out[i] = (in[i] - greatest) - sum;
-        }}
-    }}
-}}
-""",
-    "reduce": """\
-/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
-static void {function}(int32_t outer, int32_t n, int32_t inner, {result} *out, const {type} *in)
-{{
-    int32_t at, i;
-    for (at = 0; at < outer * inner; at++) {{
-        const {type} *items = in + at / inner * n * inner + at % inner;
-{body}    }}
-}}
-""",
-}
-"""Other functions, by name. ``{type}`` is that of the items, ``{restrict}`` a macro."""
-
-REDUCTIONS: Final[Mapping[str, str]] = {
-    "reduce_sum": """\
-        {type} sum = 0;
-        for (i = 0; i < n; i++) {{
-            sum {add};
-        }}
-        out[at] = sum;
-""",
-    "reduce_mean": """\
-        {type} sum = 0;
-        for (i = 0; i < n; i++) {{
-            sum {add};
-        }}
-        out[at] = ({type})({mean});
-""",
-    "reduce_min": """\
-        {type} least = items[0];
-        for (i = 1; i < n; i++) {{
-            const {type} item = items[i * inner];
-            least = item < least{is_nan} ? item : least;
-        }}
-        out[at] = least;
-""",
-    "reduce_log_sum_exp": """\
-        float greatest = items[0], sum = 0.0f;
-        for (i = 1; i < n; i++) {{
-            greatest = items[i * inner] > greatest ? items[i * inner] : greatest;
-        }}
-        for (i = 0; i < n; i++) {{
-            sum += expf(items[i * inner] - greatest);
-        }}
-        out[at] = logf(sum) + greatest;
-""",
-    "arg_max": """\
-        int32_t found = 0;
-        for (i = 1; i < n; i++) {{
-            const {type} item = items[i * inner], greatest = items[found * inner];
-            found = item > greatest{is_first_nan} ? i : found;
-        }}
-        out[at] = found;
-""",
-}
-"""What a reduction does with the items, ``inner`` apart, by the name of the function."""
 FLOAT_PARTS: Final[Mapping[str, str]] = {
     "add": "+= items[i * inner]",
     "mean": "sum / (float)n",
@@ -294,3 +54,19 @@ INTEGER_PARTS: Final[Mapping[str, str]] = {
     "is_nan": "",
     "is_first_nan": "",
 }
+
+
+@cache
+def _read_parts() -> Mapping[str, Template]:
+    text = files(__package__).joinpath("functions.c").read_text("utf-8").replace("\r\n", "\n")
+    _, *found = re.split(r"\n//// (\w+)\n", text)
+    return {name: Template(part) for name, part in zip(found[::2], found[1::2])}
+
+
+def write_part(part: str, /, **fields: str) -> str:
+    """Return a part of C source.
+
+    :param part: its name in ``functions.c``
+    :param fields: what stands for ``$NAME``
+    """
+    return _read_parts()[part].substitute(fields)

@@ -61,13 +61,14 @@ def name_inputs(graph: Graph, needed: Iterable[str], outputs: Iterable[str]) -> 
     others = {item.name for item in graph.inputs if item.role != "observation"} | set(states.values()) | set(outputs)
     made = []
     for item in graph.inputs:
-        if item.role != "observation" and item.name not in wanted:
-            continue
-        name = states.get(item.name, item.name)
         if item.role == "observation":
             name = "observation" if item.key is None else item.key
             if item.key is not None and (name in others or not name):
                 name = f"observation.{name}"
+        elif item.name in wanted:
+            name = states.get(item.name, item.name)
+        else:
+            continue
         made.append(Port(name, item.name, item.dtype, item.shape, item.role, item.key))
     require_distinct([*(port.name for port in made), *outputs])
     return tuple(made)
@@ -120,12 +121,12 @@ def describe_origin(policy: Policy) -> Mapping[str, str]:
 
 def summarize_origin(metadata: Mapping[str, str]) -> str:
     """Return a sentence about where an exported file comes from."""
-    algorithm = metadata.get("algorithm", "unknown")
-    release = metadata.get("stable_baselines3_version")
-    of = f" of Stable-Baselines3 {release}" if release else ""
-    digest = metadata.get("sha256")
-    source = f", from a file with the SHA-256 {digest}" if digest else ""
-    return f"{algorithm} policy{of}{source}; exported by sbformat {metadata['sbformat_version']}"
+    text = f"{metadata.get('algorithm', 'unknown')} policy"
+    if release := metadata.get("stable_baselines3_version"):
+        text += f" of Stable-Baselines3 {release}"
+    if digest := metadata.get("sha256"):
+        text += f", from a file with the SHA-256 {digest}"
+    return f"{text}; exported by sbformat {metadata['sbformat_version']}"
 
 
 def _write_json(value: object) -> str:
@@ -168,29 +169,26 @@ def write_files(contents: Mapping[str, bytes], *, overwrite: bool) -> tuple[Expo
     """
     if len({os.path.realpath(path) for path in contents}) < len(contents):
         raise OSError(errno.EINVAL, "two outputs are one file", next(iter(contents)))
-    written: list[_Written] = []
+    written: dict[str, bytes | None] = {}
+    """What the files that are in their place were; None for one that did not exist."""
     try:
         with contextlib.ExitStack() as stack:
             for path, content in contents.items():
                 stack.enter_context(_write_file(path, content, written, overwrite=overwrite))
     except BaseException:
-        for file in written:
+        for path, before in written.items():
             with contextlib.suppress(OSError):  # the first error is the one to report
-                _restore(file)
+                if before is None:
+                    os.unlink(path)
+                    continue
+                with new_file(path, overwrite=True) as temporary:
+                    temporary.write_bytes(before)
         raise
     return tuple(ExportedFile(os.fspath(path), len(content)) for path, content in contents.items())
 
 
-class _Written(Record):
-    """A file that is in its place."""
-
-    path: str
-    before: bytes | None
-    """What it was; None for a file that did not exist."""
-
-
 @contextlib.contextmanager
-def _write_file(path: str, content: bytes, written: list[_Written], *, overwrite: bool) -> Iterator[None]:
+def _write_file(path: str, content: bytes, written: dict[str, bytes | None], *, overwrite: bool) -> Iterator[None]:
     """Write a temporary file, and move it to its place at the end."""
     before = Path(path).read_bytes() if overwrite and os.path.isfile(path) else None
     with new_file(path, overwrite=overwrite) as temporary:
@@ -200,12 +198,4 @@ def _write_file(path: str, content: bytes, written: list[_Written], *, overwrite
             error.filename = path  # the name that the caller passed
             raise
         yield
-    written.append(_Written(path, before))
-
-
-def _restore(file: _Written) -> None:
-    if file.before is None:
-        os.unlink(file.path)
-        return
-    with new_file(file.path, overwrite=True) as temporary:
-        temporary.write_bytes(file.before)
+    written[path] = before

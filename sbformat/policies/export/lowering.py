@@ -1,7 +1,5 @@
 """``lower``: the part of a graph that an exported file contains, in float32, with its weights as arrays.
 
-Theory of operation
--------------------
 *In*: a :class:`~sbformat.policies.run.policy.Policy` and the names of outputs. *Out*: :class:`Lowered`: inputs and
 outputs with their names in the file, nodes in order, and constants. ``onnx`` and ``c`` translate each node by its
 operator and need nothing else. The stages:
@@ -14,7 +12,7 @@ operator and need nothing else. The stages:
 4. **Narrow** float64 to float32 (:class:`Narrowed`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.
 
-Worked example, SAC with one action between -2 and 2::
+SAC with one action between -2 and 2::
 
     mu       Gemm(latent, ...)                            mu       Gemm(latent, ...)
     squashed Tanh(mu)                                     squashed Tanh(mu)
@@ -99,18 +97,7 @@ def lower(
     raw: bool = False,
     deterministic: bool = True,
 ) -> Lowered:
-    """Return the part of a policy's graph that computes outputs, in float32.
-
-    :param source: a loaded policy, or what :func:`sbformat.load_policy` takes
-    :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
-    :param raw: leave out what clips or scales a continuous action to the bounds of its space
-    :param deterministic: False is refused: an exported file has no random numbers
-
-    Example::
-
-        lowered = lower(sbformat.load_policy("agent.zip"), ("action", "value"))
-        [port.name for port in lowered.inputs], len(lowered.nodes)
-    """
+    """Return the part of a policy's graph that computes outputs, in float32; the parameters are those of an export."""
     policy = open_policy(source)
     graph = policy.graph
     names = check_outputs(graph, outputs)
@@ -126,16 +113,12 @@ def lower(
     nodes = fold_constants(clip_to_bounds(nodes, constants), constants)
     narrowed = Narrowed(nodes, graph.inputs, constants)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})
-    ports = _name_outputs(graph, {name: narrowed.find(value) for name, value in values.items()}, narrowed)
-    kept = _drop_unused(narrowed.nodes, {port.value for port in ports})
-    used = {name for node in kept for name in node.inputs} | {port.value for port in ports}
-    return Lowered(
-        name_inputs(graph, wanted, values),
-        ports,
-        kept,
-        {name: array for name, array in narrowed.constants.items() if name in used},
-        describe_origin(policy),
-    )
+    found = {name: narrowed.find(value) for name, value in values.items()}
+    kept, used = prune_nodes(narrowed.nodes, tuple(found.values()))
+    constants = {name: array for name, array in narrowed.constants.items() if name in used}
+    types = {**narrowed.types, **{name: (array.dtype.name, array.shape) for name, array in constants.items()}}
+    ports = tuple(Port(name, value, *types[value], "output") for name, value in found.items())
+    return Lowered(name_inputs(graph, wanted, values), ports, kept, constants, describe_origin(policy))
 
 
 def open_policy(source: Policy | Archive | SourceLike) -> Policy:
@@ -184,7 +167,7 @@ def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node
     named = name_states(graph)
     chosen: dict[str, str] = {}
     while True:
-        nodes, wanted = prune_nodes(graph, (*values, *chosen.values()))
+        nodes, wanted = prune_nodes(graph.nodes, (*values, *chosen.values()))
         needed = {named[state.input]: state.output for state in graph.states if state.input in wanted}
         if needed == chosen:
             return nodes, wanted, chosen
@@ -195,27 +178,9 @@ def refuse_calls(nodes: Iterable[Node]) -> None:
     """Refuse functions of the caller's."""
     for node in nodes:
         if node.op == "Call":
-            message = (
-                f"{quote(node.attributes['function'], 80)} is a function that modules= supplied: it runs in Python "
-                "only, and cannot be exported"
-            )
+            reason = "it runs in Python only, and cannot be exported"
+            message = f"{quote(node.attributes['function'], 80)} is a function that modules= supplied: {reason}"
             raise UnsupportedError(message)
-
-
-def _name_outputs(graph: Graph, values: Mapping[str, str], narrowed: Narrowed) -> tuple[Port, ...]:
-    described = {item.name: (item.dtype, item.shape) for item in graph.inputs}
-    described.update({node.name: (node.dtype, node.shape) for node in narrowed.nodes})
-    described.update({name: (array.dtype.name, array.shape) for name, array in narrowed.constants.items()})
-    return tuple(Port(name, value, *described[value], "output") for name, value in values.items())
-
-
-def _drop_unused(nodes: Sequence[Node], outputs: set[str]) -> tuple[Node, ...]:
-    wanted, kept = set(outputs), []
-    for node in reversed(nodes):
-        if node.name in wanted:
-            kept.append(node)
-            wanted.update(node.inputs)
-    return tuple(reversed(kept))
 
 
 def expand(lowered: Lowered, has: Callable[[Node], bool], back_end: str) -> Lowered:
@@ -302,25 +267,12 @@ def fold_constants(nodes: Sequence[Node], constants: dict[str, Array]) -> tuple[
             known.add(node.name)
         else:
             kept.append(node)
-    results = compute_in_float64(folded, constants)
+    operands = {name: constants[name] for node in folded for name in node.inputs if name in constants}
+    wide = {name: array.astype(_DOUBLE) if array.dtype == SINGLE else array for name, array in operands.items()}
+    fold_nodes([node._replace(dtype=_DOUBLE) if node.dtype == SINGLE else node for node in folded], wide)
     with np.errstate(all="ignore"):
-        constants.update({node.name: results[node.name].astype(node.dtype) for node in folded})
+        constants.update({node.name: wide[node.name].astype(node.dtype) for node in folded})
     return tuple(kept)
-
-
-def compute_in_float64(nodes: Sequence[Node], constants: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Return the results of nodes whose operands are constants, or results of others, in float64 instead of float32.
-
-    :param nodes: in order
-    """
-    used = {name for node in nodes for name in node.inputs}
-    known = {name: _widen(constants[name]) for name in used if name in constants}
-    fold_nodes([node._replace(dtype=_DOUBLE) if node.dtype == SINGLE else node for node in nodes], known)
-    return known
-
-
-def _widen(array: Array) -> Array:
-    return array.astype(_DOUBLE) if array.dtype == SINGLE else array
 
 
 # -- float32 ------------------------------------------------------------------------------------------
@@ -339,14 +291,8 @@ class Narrowed:
     Bounds are rounded inwards, so that a clipped action is never outside of the space. Nodes that change nothing are
     left out.
 
-    :param nodes: in order; no operand of all constants
+    :param nodes: in order; none has only constants as operands
     :param inputs: of the graph; they keep their dtype
-    :param constants: by name
-
-    Example::
-
-        narrowed = Narrowed(nodes, graph.inputs, constants)
-        narrowed.nodes, narrowed.constants, narrowed.find(graph.outputs["action"])
     """
 
     def __init__(self, nodes: Sequence[Node], inputs: Iterable[Input], constants: Mapping[str, Array]) -> None:
@@ -355,8 +301,8 @@ class Narrowed:
         self._exact = constants
         self._names: dict[str, str] = {}
         """The value that has replaced another one, by its name."""
-        self._dtypes: dict[str, str] = {item.name: item.dtype for item in inputs}
-        self._shapes: dict[str, tuple[int, ...]] = {item.name: item.shape for item in inputs}
+        self.types: dict[str, Result] = {item.name: (item.dtype, item.shape) for item in inputs}
+        """Of inputs and results of nodes."""
         self._made: dict[str, Node] = {}
         self._doubles = frozenset(item.name for item in inputs if item.dtype == _DOUBLE)
         self._integers = frozenset(item.name for item in inputs if item.dtype in _WIDE_INTEGERS)
@@ -388,9 +334,7 @@ class Narrowed:
             self._emit(node, [self._single(name) for name in operands], dtype, **node.attributes)
 
     def _changes_nothing(self, node: Node, first: str, dtype: str) -> bool:
-        if first in self.constants:
-            return False
-        if self._dtypes[first] != dtype or self._shapes[first] != node.shape:
+        if first in self.constants or self.types[first] != (dtype, node.shape):
             return False
         axes = node.attributes.get("axes", ())
         return bool(OPERATORS[node.op].view) and axes == tuple(range(len(axes)))
@@ -399,7 +343,7 @@ class Narrowed:
         """Subtract a constant of float64: in float64 from an input, in two parts from another value."""
         exact = self._exact[node.inputs[1]]
         first = self._widen(first)
-        if self._dtypes[first] == _DOUBLE:
+        if self.types[first][0] == _DOUBLE:
             wide = f"{node.inputs[1]}/float64"
             self.constants[wide] = np.ascontiguousarray(exact)
             difference = node._replace(name=f"{node.name}/float64", inputs=(first, wide))
@@ -410,14 +354,13 @@ class Narrowed:
         with np.errstate(all="ignore"):
             rest = exact - high.astype(np.float64)
         low = narrow_array(np.where(np.isfinite(rest), rest, 0))
-        first = self._single(first)
+        operands = [self._single(first), node.inputs[1]]
         if low.any():
             rough, part = f"{node.name}/rough", f"{node.inputs[1]}/rest"
             self.constants[part] = low
-            self._emit(node._replace(name=rough), [first, node.inputs[1]], SINGLE)
-            self._emit(node, [rough, part], SINGLE)
-        else:
-            self._emit(node, [first, node.inputs[1]], SINGLE)
+            self._emit(node._replace(name=rough), operands, SINGLE)
+            operands = [rough, part]
+        self._emit(node, operands, SINGLE)
 
     def _require_range(self, node: Node) -> None:
         """Refuse a mean that is infinite as float32, and a deviation that is 0."""
@@ -443,8 +386,12 @@ class Narrowed:
     def _round_inwards(self, node: Node) -> str:
         """Return the name of a bound as float32 that is not beyond the bound of float64."""
         name = node.inputs[1]
-        inner = round_inwards(self._exact[name], is_low=node.op == "Max")
-        if (inner == self.constants[name]).all():
+        rounded, exact = self.constants[name], self._exact[name]
+        is_low = node.op == "Max"
+        is_beyond = rounded < exact if is_low else rounded > exact
+        nearer = np.nextafter(rounded, np.float32(np.inf if is_low else -np.inf), dtype=np.float32)
+        inner = np.asarray(np.where(is_beyond, nearer, rounded))
+        if (inner == rounded).all():
             return name
         self.constants[f"{name}/inner"] = inner
         return f"{name}/inner"
@@ -455,7 +402,7 @@ class Narrowed:
             return name
         cast = f"{name}/float32"
         if cast not in self._made:
-            self._keep(Node(cast, "Cast", (name,), FrozenDict({"to": SINGLE}), SINGLE, self._shapes[name]))
+            self._keep(Node(cast, "Cast", (name,), FrozenDict({"to": SINGLE}), SINGLE, self.types[name][1]))
         return cast
 
     def _emit(self, node: Node, operands: Sequence[str], dtype: str, **attributes: object) -> None:
@@ -464,15 +411,7 @@ class Narrowed:
     def _keep(self, node: Node) -> None:
         self.nodes.append(node)
         self._made[node.name] = node
-        self._dtypes[node.name], self._shapes[node.name] = node.dtype, node.shape
-
-
-def round_inwards(bound: Array, *, is_low: bool) -> Array:
-    """Return a bound as float32: the least that is not below a lower bound, or the greatest not above an upper one."""
-    rounded = narrow_array(bound)
-    is_beyond = rounded < bound if is_low else rounded > bound
-    inner = np.nextafter(rounded, np.float32(np.inf if is_low else -np.inf), dtype=np.float32)
-    return np.asarray(np.where(is_beyond, inner, rounded))
+        self.types[node.name] = node.dtype, node.shape
 
 
 def narrow_array(array: Array) -> Array:
@@ -534,16 +473,14 @@ def export_graph(
     }
     files = write_files({target: _write_json(document).encode(), weights_path: weights}, overwrite=overwrite)
     constants = sum(prod(weight.shape) for weight in graph.weights.values())
-    return ExportReport("json", files, _list_inputs(graph), _list_outputs(graph), len(graph.nodes), constants, metadata)
+    inputs = tuple(Port(item.name, *item[:3], item.role, item.key) for item in graph.inputs)
+    return ExportReport("json", files, inputs, _list_outputs(graph), len(graph.nodes), constants, metadata)
 
 
 def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) -> Graph:
-    """Return the part of a graph that computes outputs.
+    """Return the part of a graph that computes outputs; None for all.
 
     Observations remain inputs. With the output ``action``, so does what it is sampled from.
-
-    :param outputs: their names; None for all
-    :param raw: as for :func:`export_graph`
     """
     names = tuple(graph.outputs) if outputs is None else check_outputs(graph, outputs)
     values = {name: graph.outputs[name] for name in names}
@@ -552,15 +489,10 @@ def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) ->
         values["action"] = find_raw_action(graph) if raw else values["action"]
         sampling = graph.sampling
     nodes, wanted, _ = close_over_states(graph, (*values.values(), *sampling.parameters.values()))
-    return Graph(
-        tuple(item for item in graph.inputs if item.role == "observation" or item.name in wanted),
-        nodes,
-        values,
-        {name: weight for name, weight in graph.weights.items() if name in wanted},
-        tuple(state for state in graph.states if state.input in wanted),
-        sampling,
-        graph.inferred,
-    )
+    inputs = tuple(item for item in graph.inputs if item.role == "observation" or item.name in wanted)
+    weights = {name: weight for name, weight in graph.weights.items() if name in wanted}
+    states = tuple(state for state in graph.states if state.input in wanted)
+    return Graph(inputs, nodes, values, weights, states, sampling, graph.inferred)
 
 
 def _name_weights_file(target: str) -> str:
@@ -593,13 +525,9 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
-def _list_inputs(graph: Graph) -> tuple[Port, ...]:
-    return tuple(Port(item.name, item.name, item.dtype, item.shape, item.role, item.key) for item in graph.inputs)
-
-
 def _list_outputs(graph: Graph) -> tuple[Port, ...]:
     """Return the outputs, then the next states, which have the names of their nodes."""
     values = {**graph.outputs, **{state.output: state.output for state in graph.states}}
-    described = {item.name: (item.dtype, item.shape) for item in graph.inputs}
-    described.update({node.name: (node.dtype, node.shape) for node in graph.nodes})
-    return tuple(Port(name, value, *described[value], "output") for name, value in values.items())
+    items: list[Input | Node] = [*graph.inputs, *graph.nodes]
+    types = {item.name: (item.dtype, item.shape) for item in items}
+    return tuple(Port(name, value, *types[value], "output") for name, value in values.items())

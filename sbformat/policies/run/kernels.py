@@ -137,31 +137,13 @@ def softplus(out: Array, x: Array) -> Steps:
     yield partial(np.add, out, power, out)
 
 
-def softsign(out: Array, x: Array) -> Steps:
-    """Compute x / (1 + |x|)."""
-    below = np.empty_like(out)
-    yield partial(np.absolute, x, below)
-    yield partial(np.add, below, make_number(1, out), below)
-    yield partial(np.divide, x, below, out)
-
-
-def elu(out: Array, x: Array, *, alpha: float) -> Steps:
-    """Compute x, or alpha * (e ** x - 1) below 0."""
-    return _exponential_unit(out, x, alpha=alpha)
-
-
 def celu(out: Array, x: Array, *, alpha: float) -> Steps:
     """Compute x, or alpha * (e ** (x / alpha) - 1) below 0."""
-    return _exponential_unit(out, x, alpha=alpha, divisor=alpha)
+    return elu(out, x, alpha=alpha, divisor=alpha)
 
 
-def selu(out: Array, x: Array, *, alpha: float, gamma: float) -> Steps:
-    """Compute gamma times ``elu``."""
-    yield from _exponential_unit(out, x, alpha=alpha)
-    yield partial(np.multiply, out, make_number(gamma, out), out)
-
-
-def _exponential_unit(out: Array, x: Array, *, alpha: float, divisor: float = 1.0) -> Steps:
+def elu(out: Array, x: Array, *, alpha: float, gamma: float = 1.0, divisor: float = 1.0) -> Steps:
+    """Compute gamma * x, or gamma * alpha * (e ** (x / divisor) - 1) below 0."""
     zero = make_number(0, out)
     below = np.empty_like(out)
     yield partial(np.minimum, x, zero, out=below)
@@ -171,6 +153,8 @@ def _exponential_unit(out: Array, x: Array, *, alpha: float, divisor: float = 1.
     yield partial(np.multiply, below, make_number(alpha, out), below)
     yield partial(np.maximum, x, zero, out=out)
     yield partial(np.add, out, below, out)
+    if gamma != 1:
+        yield partial(np.multiply, out, make_number(gamma, out), out)
 
 
 def leaky_relu(out: Array, x: Array, *, alpha: float) -> Steps:
@@ -263,22 +247,6 @@ def log_softmax(out: Array, x: Array, *, axis: int) -> Steps:
     yield partial(np.add.reduce, power, axis, None, along, True)
     yield partial(np.log, along, along)
     yield partial(np.subtract, out, along, out)
-
-
-def layer_normalization(out: Array, x: Array, scale: Array, bias: Array, *, epsilon: float) -> Steps:
-    """Normalize along the last axis, then scale and add."""
-    along, square, count = _reduced(x, -1), np.empty_like(out), make_number(x.shape[-1], out)
-    yield partial(np.add.reduce, x, -1, None, along, True)
-    yield partial(np.divide, along, count, along)
-    yield partial(np.subtract, x, along, out)
-    yield partial(np.multiply, out, out, square)
-    yield partial(np.add.reduce, square, -1, None, along, True)
-    yield partial(np.divide, along, count, along)
-    yield partial(np.add, along, make_number(epsilon, out), along)
-    yield partial(np.sqrt, along, along)
-    yield partial(np.divide, out, along, out)
-    yield partial(np.multiply, out, scale, out)
-    yield partial(np.add, out, bias, out)
 
 
 def reduce_sum(out: Array, x: Array, *, axis: int, keepdims: bool = False) -> Steps:

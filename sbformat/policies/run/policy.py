@@ -1,28 +1,19 @@
 """``Policy``: an agent that acts, with the arguments and results of SB3's ``predict``.
 
-Theory of operation
--------------------
 In: what ``predict`` takes. Out: what it returns. Between are three programs over one graph:
 
 1. *deterministic*: inputs -> action, next states.
-2. *parameters*: inputs -> what a draw depends on (a mean, logits), next states. A sampler draws, and
+2. *parameters*: inputs -> what a draw depends on (a mean, logits), next states. A sampler draws (numpy's random
+   numbers, in the distributions of SB3 and SB2), and
 3. *drawn*: the draw, in place of the result of one node -> action (squashed, clipped, ...).
 
 ``outputs`` has a program of its own. All that depends on the spaces alone is decided when a policy is made, so that a
 call does little more than numpy does: 10 microseconds for two layers of 64.
 
-*Observations* follow SB3's rules (``obs_to_tensor``, ``is_vectorized_observation``): an array of the shape of the space
-is a single observation, one with an axis before it a batch. Anything that numpy makes an array of is accepted. An image
-with its channels last is transposed when only that makes it fit. SB2's rules are the same without images. What does not
-fit is a ``ValueError`` that names both shapes.
-
-*Sampling*: one class for each kind of ``Sampling`` gets the values of its parameters for a batch, and returns what
-replaces the result of a node. The distributions are those of SB3 and SB2; the random numbers are numpy's, so a draw
-differs from that of torch with the same seed.
-
-Sources: SB3 ``common/policies.py`` (``BasePolicy.predict``), ``common/utils.py``, ``common/distributions.py``,
-``dqn/dqn.py``; sb3-contrib ``common/recurrent/policies.py``, ``common/maskable/policies.py``; SB2
-``common/base_class.py``, ``common/distributions.py``.
+Observations follow SB3's rules (``obs_to_tensor``, ``is_vectorized_observation``): an array of the shape of the space
+is a single observation, one with an axis before it a batch. An image with its channels last is transposed when only
+that makes it fit. SB2's rules are the same without images. Sources: ``common/policies.py``, ``common/distributions.py``
+and ``dqn/dqn.py`` of SB3, ``recurrent`` and ``maskable`` of sb3-contrib, ``common/base_class.py`` of SB2.
 """
 
 from __future__ import annotations
@@ -69,33 +60,33 @@ def widen_inputs(graph: Graph, family: Family) -> Graph:
     users = find_users(graph.nodes)
     for item in graph.inputs:
         targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users.get(item.name, ())}
+        dtype = item.dtype
         if targets and targets <= set(_FLOATS) and item.role == "observation":
             wide = max(targets, key=_FLOATS.index)
-            is_wider = wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS)
-            inputs.append(item._replace(dtype=wide) if is_wider else item)
-        else:
-            inputs.append(item)
+            if wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS):
+                dtype = wide
+        inputs.append(item._replace(dtype=dtype))
     return graph._replace(inputs=tuple(inputs))
 
 
 class ArrayReader:
-    """Reads observations that are one array.
-
-    :param described: the input of the graph
-    :param space: its space
-    """
+    """Reads observations that are one array: an input of the graph, of a space."""
 
     def __init__(self, described: Input, space: Space, family: Family) -> None:
         self.key = described.key
         self._input = described.name
         self._shape = described.shape
-        self._choices = _read_choices(space)
+        self._choices = np.array(space.choices()).reshape(space.shape) if space.observed == "one-hot" else None
+        """The number of choices of each item of a discrete space."""
         self._is_image = family == "sb3" and space.is_image()
         self._name = "the observation" if described.key is None else f"{quote(described.key, 60)} of the observation"
 
     def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
         """Return a batch by the name of the input, and whether the observation was one."""
-        array = observation if type(observation) is np.ndarray else self._make_array(observation)
+        if type(observation) is not np.ndarray and (isinstance(observation, Mapping) or _is_reset(observation)):
+            message = f"expected an array of the shape {self._shape} as {self._name}, got {_describe(observation)}"
+            raise ValueError(message)
+        array = make_array(observation, self._name)
         if array.dtype.kind not in NUMBERS:
             message = f"expected numbers as {self._name}, got {_describe(observation)}"
             raise ValueError(message)
@@ -105,15 +96,13 @@ class ArrayReader:
             is_batched = True
         else:
             array, is_batched = self._transpose(array)
-        if self._choices is not None:
-            self._check_choices(array)
-        return {self._input: array}, is_batched
-
-    def _make_array(self, observation: Any) -> np.ndarray:
-        if isinstance(observation, Mapping) or _is_reset(observation):
-            message = f"expected an array of the shape {self._shape} as {self._name}, got {_describe(observation)}"
+        choices = self._choices
+        # a one-hot vector has no place for other numbers
+        if choices is not None and not ((array >= 0) & (array < choices)).all():
+            shown = choices.tolist() if choices.size <= _MOST_SHOWN else "those of the space"
+            message = f"expected integers >= 0 and < {shown} as {self._name}, got {array.min()} to {array.max()}"
             raise ValueError(message)
-        return make_array(observation, self._name)
+        return {self._input: array}, is_batched
 
     def _transpose(self, array: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return an image, or images, with the channels first."""
@@ -122,26 +111,13 @@ class ArrayReader:
             if moved.shape[-3:] == self._shape:
                 return (moved[None], False) if array.ndim == 3 else (moved, True)
         batch = str(("n", *self._shape)).replace("'", "")
-        message = (
-            f"expected the shape {self._shape} of one observation, or {batch} of a batch, as {self._name}, "
-            f"got {array.shape}"
-        )
+        shapes = f"the shape {self._shape} of one observation, or {batch} of a batch"
+        message = f"expected {shapes}, as {self._name}, got {array.shape}"
         raise ValueError(message)
-
-    def _check_choices(self, array: np.ndarray) -> None:
-        """Check that numbers are choices of the space: a one-hot vector has no place for others."""
-        choices = self._choices
-        if choices is not None and not ((array >= 0) & (array < choices)).all():
-            shown = choices.tolist() if choices.size <= _MOST_SHOWN else "those of the space"
-            message = f"expected integers >= 0 and < {shown} as {self._name}, got {array.min()} to {array.max()}"
-            raise ValueError(message)
 
 
 class DictReader:
-    """Reads observations that are a dict of arrays.
-
-    :param readers: in the order of the inputs
-    """
+    """Reads observations that are a dict of arrays."""
 
     def __init__(self, readers: list[ArrayReader]) -> None:
         self._readers = {reader.key: reader for reader in readers}
@@ -193,12 +169,6 @@ def _describe(observation: Any) -> str:
     return f"a {type(observation).__name__}"
 
 
-def _read_choices(space: Space) -> np.ndarray | None:
-    """Return the number of choices of each item of a discrete space; None for other spaces."""
-    counts = space.choices()
-    return np.array(counts).reshape(space.shape) if space.observed == "one-hot" else None
-
-
 _LARGE: Final = 1e30
 """Standard deviations from here may overflow when they are multiplied."""
 
@@ -206,10 +176,7 @@ _LARGE: Final = 1e30
 def make_sampler(
     graph: Graph, action_space: Space, compile_program: Callable[[list[str]], Program]
 ) -> Sampler | EpsilonGreedy | None:
-    """Return the sampler of a graph; None if its action is deterministic.
-
-    :param compile_program: returns a program for names of values
-    """
+    """Return the sampler of a graph; None if its action is deterministic."""
     sampling = graph.sampling
     if sampling.kind == "none" or (sampling.kind == "epsilon_greedy" and not sampling.rate > 0):
         return None
@@ -243,10 +210,10 @@ class GaussianSampler:
         if self._std is not None:
             noise *= self._std
             noise += mean
-            return noise
-        with np.errstate(all="ignore"):
-            noise *= np.exp(log_std[0])
-            noise += mean
+        else:
+            with np.errstate(all="ignore"):
+                noise *= np.exp(log_std[0])
+                noise += mean
         return noise
 
 
@@ -296,8 +263,7 @@ class CategoricalSampler:
             drawn = noisy.argmax(-1)
         else:
             drawn = np.stack([noisy[:, part].argmax(-1) for part in self._parts], -1)
-        made: Array = drawn.astype(self._dtype, copy=False)
-        return made.reshape(len(logits), *self._shape)
+        return drawn.astype(self._dtype, copy=False).reshape(len(logits), *self._shape)
 
 
 class BernoulliSampler(CategoricalSampler):
@@ -376,7 +342,9 @@ class Policy:
         for name in graph.weights:
             self._weights[name]
         self._read_inputs(graph, model)
-        self._checked = self._find_checked(graph)
+        parameters = graph.sampling.parameters if self._is_sb3 else {}
+        self._checked = [parameters[name] for name in ("mean", "logits") if name in parameters]
+        """The parameter of the distribution that SB3 checks: it refuses one that is not a number."""
         self._run = self._compile([graph.outputs["action"], *self._checked, *self._next_states(self._states)]).run
         self._sampler = make_sampler(graph, model.action_space, self._compile)
         self._sampling: tuple[Program, Program | None] | None = None
@@ -403,11 +371,6 @@ class Policy:
         self._action_shape = graph.output("action").shape
         self._ranks = {name: len(graph.output(name).shape) for name in graph.outputs}
         self._has_options = len(observations) < len(graph.inputs)
-
-    def _find_checked(self, graph: Graph) -> list[str]:
-        """Return the parameter of the distribution that SB3 checks: it refuses one that is not a number."""
-        parameters = graph.sampling.parameters if self._is_sb3 else {}
-        return [parameters[name] for name in ("mean", "logits") if name in parameters]
 
     def _compile(self, outputs: list[str], given: tuple[str, ...] = ()) -> Program:
         return Program(self._graph, outputs, self._weights, functions=self._modules, given=given)
@@ -551,9 +514,8 @@ class Policy:
         inputs, is_batched = self._reader.read(observation)
         self._add_options(inputs, state, episode_start, action_masks)
         count = len(next(iter(inputs.values())))
-        graph = self._graph
         if self._everything is None:
-            self._everything = self._compile([*graph.outputs.values(), *self._next_states(self._all_states)])
+            self._everything = self._compile([*self._graph.outputs.values(), *self._next_states(self._all_states)])
         values = self._everything.run(inputs)
         made = {}
         for (name, rank), value in zip(self._ranks.items(), values):
@@ -561,7 +523,7 @@ class Policy:
                 made[name] = np.repeat(value[None], count, 0) if is_batched else value
             else:
                 made[name] = value if is_batched else value.reshape(value.shape[1:])
-        made.update(zip(self._all_states, self._stack(self._all_states, values[len(graph.outputs) :])))
+        made.update(zip(self._all_states, self._stack(self._all_states, values[len(self._ranks) :])))
         return made
 
     def initial_state(self, n_envs: int = 1) -> Any:
@@ -583,20 +545,15 @@ class Policy:
         return values
 
     def _require_numbers(self, parameter: np.ndarray) -> None:
-        """Refuse the mean or logits of a distribution that are not numbers, as torch does.
-
-        :raises ValueError: when one is NaN, or a logit infinite
-        """
+        """Refuse the mean or logits of a distribution as torch does: those that are NaN, and infinite logits."""
         total = float(np.vdot(parameter, parameter))  # the quickest look at all items; it may overflow
         if total - total == 0:
             return
         has_logits = "logits" in self._graph.sampling.parameters
         is_valid = parameter < np.inf if has_logits else parameter == parameter  # noqa: PLR0124 -- NaN is not
         if not is_valid.all():
-            name = "logits" if has_logits else "mean"
-            message = (
-                f"expected numbers as {name} of the action, got NaN or infinity, from the observation or the weights"
-            )
+            found = f"{'logits' if has_logits else 'mean'} of the action"
+            message = f"expected numbers as {found}, got NaN or infinity, from the observation or the weights"
             raise ValueError(message)
 
     def _sample(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -657,10 +614,7 @@ class Policy:
     # -- states and masks -----------------------------------------------------------------------------
 
     def _add_options(self, inputs: dict[str, np.ndarray], state: Any, episode_start: Any, action_masks: Any) -> None:
-        """Add the inputs beside observations; those that are not given have defaults.
-
-        :raises ValueError: when one does not fit
-        """
+        """Add the inputs beside observations; those that are not given have defaults."""
         count = len(next(iter(inputs.values())))
         for role, value in (("action_masks", action_masks), ("episode_start", episode_start)):
             described = self._roles.get(role)
@@ -676,7 +630,7 @@ class Policy:
         if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._all_states)):
             message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe_value(state)}"
             raise ValueError(message)
-        named = dict(zip(self._all_states, parts)) if len(parts) > len(self._states) else dict(zip(self._states, parts))
+        named = dict(zip(self._all_states if len(parts) > len(self._states) else self._states, parts))
         for name, rows in self._all_states.items():
             part = named.get(name, named.get(name.removeprefix(_CRITIC)))
             array, expected = make_array(part, "state"), self._state_shape(rows, count)

@@ -1,7 +1,5 @@
 """``Program``: runs a graph with numpy.
 
-Theory of operation
--------------------
 *In*: a :class:`~sbformat.policies.graph.Graph`, the names of the values that are wanted, and :class:`Weights`.
 *Out*: a function from arrays to arrays. There are three stages, each done once and kept:
 
@@ -13,10 +11,9 @@ Theory of operation
    each node becomes steps over that memory, by its kernel. To run is to copy the inputs in, do the steps, and copy the
    results out.
 
-A large batch runs in blocks of rows whose values fit into the processor's cache, over one plan. A plan is used by one
-thread at a time: it is taken from a list while it runs, and another is made when the list is empty.
-
-Worked example: a layer of 8 units over 4 observations, for one row::
+A large batch runs in blocks of rows whose values fit into the processor's cache. A plan is used by one thread at a
+time: it is taken from a list while it runs, and another is made when the list is empty. A layer of 8 units over 4
+observations, for one row::
 
     graph    hidden  Gemm(observation, weight, bias)     action  ArgMax(hidden)
     memory   observation (1, 4)   hidden (1, 8)   action (1,)
@@ -68,13 +65,9 @@ _BATCH_SIZES: Final = 8
 class Program:
     """A function from arrays to arrays that a graph describes; several threads may run it at the same time.
 
-    :param graph: the graph
     :param outputs: names of nodes, inputs or weights
-    :param weights: of the same graph
     :param functions: what computes ``Call`` nodes, by name: functions of arrays with a batch axis
     :param given: names of nodes whose values the caller supplies; what only they need is not computed
-    :raises UnsupportedError: when a function is missing
-    :raises SbformatError: when a weight cannot be read
 
     Example::
 
@@ -94,7 +87,7 @@ class Program:
     ) -> None:
         self._outputs, self._weights, self._functions = tuple(outputs), weights, dict(functions or {})
         supplied = frozenset(given)
-        self._nodes, wanted = prune_nodes(graph, self._outputs, supplied)
+        self._nodes, wanted = prune_nodes(graph.nodes, self._outputs, supplied)
         inputs = [item for item in graph.inputs if item.name in wanted]
         inputs += [Input(node.name, node.dtype, node.shape) for node in graph.nodes if node.name in supplied & wanted]
         self._inputs = tuple(inputs)
@@ -146,7 +139,7 @@ class Program:
 
 
 def prune_nodes(
-    graph: Graph, outputs: Sequence[str], given: frozenset[str] = frozenset()
+    nodes: Sequence[Node], outputs: Sequence[str], given: frozenset[str] = frozenset()
 ) -> tuple[tuple[Node, ...], set[str]]:
     """Return the nodes that outputs need, and the names of all values among them.
 
@@ -154,7 +147,7 @@ def prune_nodes(
     """
     wanted = set(outputs)
     kept = []
-    for node in reversed(graph.nodes):
+    for node in reversed(nodes):
         if node.name in wanted and node.name not in given:
             kept.append(node)
             wanted.update(node.inputs)
@@ -223,7 +216,19 @@ class Folded:
         count = len(inputs[self.first])
         if count <= self._rows:
             return self._run_block(inputs, count)
-        return self._run_blocks(inputs, count)
+        made: list[Array] = []
+        for start in range(0, count, self._rows):
+            end = min(start + self._rows, count)
+            block = {item.name: inputs[item.name][start:end] for item in self.inputs if item.name in inputs}
+            results = self._run_block(block, end - start)
+            made = made or [
+                result if name in self.constants else np.empty((count, *result.shape[1:]), result.dtype)
+                for name, result in zip(self.outputs, results)
+            ]
+            for name, whole, result in zip(self.outputs, made, results):
+                if name not in self.constants:
+                    whole[start:end] = result
+        return made
 
     def _run_block(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
         if count not in self.plans and len(self.plans) >= _BATCH_SIZES:
@@ -237,22 +242,6 @@ class Folded:
         plans.append(plan)
         return results
 
-    def _run_blocks(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
-        names = [item.name for item in self.inputs if item.name in inputs]
-        made: list[Array] = []
-        for start in range(0, count, self._rows):
-            end = min(start + self._rows, count)
-            results = self._run_block({name: inputs[name][start:end] for name in names}, end - start)
-            if not made:
-                made = [
-                    result if name in self.constants else np.empty((count, *result.shape[1:]), result.dtype)
-                    for name, result in zip(self.outputs, results)
-                ]
-            for name, whole, result in zip(self.outputs, made, results):
-                if name not in self.constants:
-                    whole[start:end] = result
-        return made
-
 
 # -- plans: memory and steps ---------------------------------------------------------------------------
 
@@ -260,24 +249,40 @@ class Folded:
 class Plan:
     """Memory for a number of rows, and the steps over it. One thread at a time may run it.
 
-    :param folded: the graph
-    :param rows: the size of the batch
+    A result shares the memory of its operand when it is a view, or when nothing else needs the operand.
     """
 
     def __init__(self, folded: Folded, rows: int) -> None:
-        memory = _Memory(folded, rows)
+        self._constants, self._rows = folded.constants, rows
+        users = find_users(folded.nodes)
+        arrays = self._arrays = {
+            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
+            for item in folded.inputs
+        }
+        self._owners = {name: name for name in arrays}
+        """The value that memory was allocated for, by the values that are in it."""
+        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
+        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+        self._used_until = {name: self._last_uses.get(name, -1) for name in arrays}
+        """The last use of any value that is in the memory of an owner."""
         steps: list[Step] = []
         for at, node in enumerate(folded.nodes):
-            out, operands = memory.allocate(at, node)
+            out, operands = self._allocate(at, node)
             if operands is not None:
                 steps += bind_node(node, out, operands, folded.functions)
         self._steps = tuple(steps)
-        arrays = memory.arrays
         self._loads = tuple((item.name, arrays[item.name].shape, arrays[item.name]) for item in folded.inputs)
         self._results = [
             folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
         ]
-        self._context = None if folded.has_calls else _make_quiet_context()
+        self._context: Context | None = None
+        """One in which numpy does not warn, entered in a tenth of the time of ``numpy.errstate``.
+
+        Only one thread can be in it, as in a plan. numpy keeps this setting in the context since 2.0.
+        """
+        if not folded.has_calls and np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+            self._context = Context()
+            self._context.run(partial(np.seterr, all="ignore"))
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Compute the outputs of one block of rows."""
@@ -298,71 +303,41 @@ class Plan:
             step()
         return [result.copy() for result in self._results]
 
-
-def _make_quiet_context() -> Context | None:
-    """Return a context in which numpy does not warn: it is entered in a tenth of the time of ``numpy.errstate``.
-
-    Only one thread can be in it, as in a plan. numpy keeps this setting in the context since 2.0.
-    """
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        return None
-    context = Context()
-    context.run(partial(np.seterr, all="ignore"))
-    return context
-
-
-class _Memory:
-    """The arrays of a plan. A result shares those of its operand when it is a view, or when nothing else needs them."""
-
-    def __init__(self, folded: Folded, rows: int) -> None:
-        self._constants, self._rows = folded.constants, rows
-        users = find_users(folded.nodes)
-        self.arrays = {
-            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
-            for item in folded.inputs
-        }
-        self._owners = {name: name for name in self.arrays}
-        """The value that memory was allocated for, by the values that are in it."""
-        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
-        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
-        self._used_until = {name: self._last_uses.get(name, -1) for name in self.arrays}
-        """The last use of any value that is in the memory of an owner."""
-
-    def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
+    def _allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
         """Return the array of a result and those of the operands; no operands when the result is a view of one."""
         name, first = node.name, node.inputs[0]
         view = OPERATORS[node.op].view
-        made = getattr(kernels, f"view_{view}")(self.arrays[first], **node.attributes) if view else None
+        made = getattr(kernels, f"view_{view}")(self._arrays[first], **node.attributes) if view else None
         operands = None
         owner = self._owners.get(first, name)
         if made is None:
-            operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
+            operands = []
+            for position, operand in enumerate(node.inputs):
+                constant = self._constants.get(operand)
+                if constant is None:
+                    operands.append(_add_axes(self._arrays[operand], node))
+                else:
+                    operands.append(shape_constant(node, position, constant, self._rows))
             if self._is_replaceable(at, node):
-                made = self.arrays[first]
+                made = self._arrays[first]
             else:
                 made, owner = _empty_result(node, operands, self._rows), name
-        self.arrays[name], self._owners[name] = made, owner
+        self._arrays[name], self._owners[name] = made, owner
         self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
         return made, operands
-
-    def _shape_operand(self, node: Node, position: int) -> Array:
-        constant = self._constants.get(node.inputs[position])
-        if constant is not None:
-            return shape_constant(node, position, constant, self._rows)
-        return _add_axes(self.arrays[node.inputs[position]], node)
 
     def _is_replaceable(self, at: int, node: Node) -> bool:
         """Return whether the result may be written over the first operand."""
         first, *others = node.inputs
-        array, row = self.arrays.get(first), OPERATORS[node.op]
-        if array is None or not (row.in_place and row.numpy):
-            return False
-        if array.shape[1:] != node.shape or array.dtype != node.dtype:
-            return False
-        owner = self._owners[first]
-        if any(self._owners.get(other) == owner for other in others):
-            return False
-        return self._used_until[owner] <= at
+        array, row, owner = self._arrays.get(first), OPERATORS[node.op], self._owners.get(first, "")
+        return (
+            array is not None
+            and bool(row.in_place and row.numpy)
+            and array.shape[1:] == node.shape
+            and array.dtype == node.dtype
+            and self._used_until[owner] <= at
+            and all(self._owners.get(other) != owner for other in others)
+        )
 
 
 def _choose_dtype(item: Input, folded: Folded, users: Sequence[Node]) -> str:
@@ -405,12 +380,7 @@ def _add_axes(value: Array, node: Node) -> Array:
 def bind_node(
     node: Node, out: Array, operands: Sequence[Array], functions: Mapping[str, Callable[..., Any]]
 ) -> Iterable[Step]:
-    """Return the steps of a node.
-
-    :param out: memory for the result
-    :param operands: as the kernel expects them
-    :param functions: for ``Call``, by name
-    """
+    """Return the steps of a node, for operands as its kernel expects them."""
     attributes: dict[str, Any] = dict(node.attributes)
     if node.op == "Call":
         attributes["name"] = attributes["function"]
@@ -485,7 +455,8 @@ class Weights:
         else:
             items = np.array(weight.source, dtype)
             read = items.reshape(weight.shape) if items.size != 1 else np.broadcast_to(items.reshape(()), weight.shape)
-        if read.dtype == dtype and _is_fast(read):
+        is_dense = (read.flags.c_contiguous or read.flags.f_contiguous) and read.flags.aligned
+        if read.dtype == dtype and is_dense and read.ndim != _FILTER_RANK:
             read = read.view()
         else:
             self._budget.inflate(read.size * dtype.itemsize)
@@ -493,12 +464,6 @@ class Weights:
             read = np.array(read.transpose(order), dtype, order="C").transpose(np.argsort(order))
         read.flags.writeable = False
         return read
-
-
-def _is_fast(array: Array) -> bool:
-    """Return whether numpy's matrix product takes an array as it is."""
-    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
-    return array.flags.aligned and is_dense and array.ndim != _FILTER_RANK
 
 
 def _read_tensor(info: TensorInfo, budget: Budget) -> Array:

@@ -58,7 +58,7 @@ from sbformat.constants import (
     VERSION_ENTRY,
 )
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
-from sbformat.folders import find_in_folder
+from sbformat.folders.agents import find_in_folder
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.immutable import Record, thaw
