@@ -73,7 +73,12 @@ from sbformat.pth import StateDict
 from sbformat.reader import read
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.data_keys import rebuild_data
+from sbformat.tools.rebuild.data_keys import (
+    find_kept_modules,
+    rebuild_data,
+    require_network_arguments,
+    require_optimizer_class,
+)
 from sbformat.tools.rebuild.network import (
     Copies,
     HerObservation,
@@ -91,11 +96,6 @@ from sbformat.tools.rebuild.optimizers import (
     rebuild_variables,
 )
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
-from sbformat.tools.rebuild.policy_and_buffers import (
-    find_kept_modules,
-    require_network_arguments,
-    require_optimizer_class,
-)
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values
 

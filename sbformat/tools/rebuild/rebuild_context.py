@@ -170,6 +170,11 @@ class RebuildContext:
         """The release that will load the result."""
         return self.options.target
 
+    @property
+    def keeps_unknown(self) -> bool:
+        """Whether what cannot be rebuilt is copied."""
+        return self.options.on_unknown == "keep"
+
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key."""
         if key not in self.archive.data:
@@ -317,11 +322,10 @@ class RebuildContext:
         :param why: why it cannot be rebuilt
         :return: the value when it is kept, else :data:`DROPPED`
         """
-        if self.options.on_unknown == "keep":
+        if self.keeps_unknown:
             self.keep(key, f"copied unchanged, and not clean: {why}")
             return value
-        if self.options.on_unknown == "error":
-            self.refused.append(f"{escape(key)}: {why}")
+        self.refuse_later(key, why)
         return self.drop(key, why, instead, was=self.decode_or_none(key) if was is None else was)
 
     def report_new_options(self, entry: str, message: str, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -329,6 +333,11 @@ class RebuildContext:
         row = Row(entry, "param_groups", "dropped", message, "the options that SB3 gives a new optimizer", show(old))
         values = {"old": render_json(old), "new": render_json(new)}
         self.rows.append(row._replace(is_finding=True, is_hyperparameter=True, **values))
+
+    def refuse_later(self, key: str, why: str) -> None:
+        """Note an error for :meth:`raise_refused`, for ``on_unknown="error"`` alone."""
+        if self.options.on_unknown == "error":
+            self.refused.append(f"{escape(key)}: {why}")
 
     def raise_refused(self) -> None:
         """Raise what was noted for ``on_unknown="error"``."""

@@ -1,8 +1,8 @@
 """The report of a rebuild: a row for each key of ``data`` and each entry (REBUILDING.md 15).
 
 In: rows, which the handlers of keys and entries add, and the two archives. Out: a :class:`RebuildReport`, whose rows
-have the values before and after. Beside it is what keys of ``data`` are to the algorithms of SB3, and what it uses
-without them (REBUILDING.md 15.2).
+have the values before and after. Beside it: what keys of ``data`` are to SB3's algorithms, and what SB3 uses without
+them (REBUILDING.md 15.2).
 
 Sources: SB3 and sb3-contrib 2.0 to 2.9, ``common/base_class.py``, ``common/*_policy_algorithm.py``, and the
 constructors of every algorithm.
@@ -11,15 +11,16 @@ constructors of every algorithm.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import HER_KEPT, REMOVED, RENAMED
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
+from sbformat.rendering import count_noun
 from sbformat.schema import known_keys
 from sbformat.values.render import ValueRenderer, render_line
 
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Literal["kept", "translated", "dropped"]
 
+_HEADER: Final = ("entry", "key", "action", "before", "now", "what was done, or why it was dropped")
 DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
 """The message on a key of the result that the file does not have, with the name of the algorithm."""
+
+
+def refuse(message: str, entry: str | None = None) -> NoReturn:
+    """Raise the error for what cannot be rebuilt so that SB3 loads it."""
+    raise UnsupportedError(message, entry=entry)
 
 
 class Row(Record):
@@ -119,15 +126,41 @@ class RebuildReport(Record):
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}
 
     def __repr__(self) -> str:
-        from sbformat.tools.rebuild.show_rebuild import describe
-
-        return describe(self)
+        text = f"{self.algorithm} of {self._source} for SB3 {self.target}: {self._summary}"
+        return f"<RebuildReport {escape(text)}>"
 
     def _repr_html_(self) -> str:
-        """Return what became of each key and entry for notebooks."""
-        from sbformat.tools.rebuild.show_rebuild import render
+        """Return the HTML for notebooks: what differs, what loading imports, and folded all rows."""
+        from sbformat.notebook import fold, render_output, render_paragraph, render_table
 
-        return render(self)
+        def render_rows(title: str, rows: tuple[Row, ...]) -> str:
+            cells = [
+                (row.entry, row.key or "", row.action, row.was or "", row.now or row.instead or "", row.message)
+                for row in rows
+            ]
+            return render_table(title, _HEADER, cells)
+
+        requires = [(required.key, required.name) for required in self.requires]
+        different = render_rows("findings: the agent computes or trains differently", self.findings)
+        return render_output(
+            f"RebuildReport: {self.algorithm} of {self._source}, for SB3 {self.target}",
+            [
+                different or render_paragraph("The agent computes and trains as before."),
+                render_table("loading the result imports, and trusts", ("key", "name"), requires),
+                fold(self._summary, [render_rows("", self.rows)]),
+            ],
+        )
+
+    @property
+    def _source(self) -> str:
+        if self.sb2_algorithm:
+            return f"Stable Baselines 2 ({self.sb2_algorithm})"
+        return f"SB3 {self.written_by}" if self.written_by else "a release that is not stored"
+
+    @property
+    def _summary(self) -> str:
+        counts = [f"{count:,} {action}" for action, count in self.counts().items()]
+        return f"{', '.join(counts)}; {count_noun(len(self.findings), 'finding')}"
 
 
 # -- what SB3 uses without a key ----------------------------------------------------------------------
@@ -246,8 +279,7 @@ def add_values(rows: Iterable[Row], original: Archive, result: Archive, algorith
             moved = f"replay_buffer_kwargs/{key}" if key in HER_KEPT else RENAMED.get(key, key)
             new_key = key if _look_up(new_values, moved) is _MISSING else moved
         old, new = _look_up(old_values, key), _look_up(new_values, new_key)
-        has_default = row.action == "dropped" and new is _MISSING
-        made = find_default(algorithm, key) if has_default else new
+        made = find_default(algorithm, key) if row.action == "dropped" and new is _MISSING else new
         return row._replace(
             was=show_name(old, key) if row.was is None and old is not _MISSING else row.was,
             now=show_name(new, new_key) if row.now is None and new is not _MISSING else row.now,

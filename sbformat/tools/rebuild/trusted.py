@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import quote
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.spaces import Space
@@ -39,7 +39,7 @@ from sbformat.nets.layers import ACTIVATIONS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
-from sbformat.tools.rebuild.rebuild_report import Required, show, show_name
+from sbformat.tools.rebuild.rebuild_report import Required, refuse, show, show_name
 from sbformat.values import encode
 
 if TYPE_CHECKING:
@@ -269,8 +269,7 @@ def describe_harm(pair: Pair) -> str | None:
 def _refuse_harmful(pair: Pair) -> None:
     why = describe_harm(pair)
     if why:
-        message = f"{quote('.'.join(pair))} {why}: it cannot be allowed"
-        raise UnsupportedError(message)
+        refuse(f"{quote('.'.join(pair))} {why}: it cannot be allowed")
 
 
 def describe_unknown(value: object, role: str, advice: Advice) -> str:
@@ -317,6 +316,12 @@ CALLABLES: Final = (Reference, Function, Partial, CarriedClass, Instance, Schedu
 """Types of values that can be called."""
 
 
+def find_class(value: object) -> Pair | None:
+    """Return a known class, or the one that a partial calls, by its name of today; None for anything else."""
+    function = value.function if isinstance(value, Partial) else value
+    return current_name(function.pair) if isinstance(function, Reference) else None
+
+
 def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
     """Return the buffer classes that an algorithm can use.
 
@@ -342,17 +347,14 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
     """
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
-        message = f"expected a class, got {show(value)}"
-        raise UnsupportedError(message)
+        refuse(f"expected a class, got {show(value)}")
     if function.pair in allowed:
         return
     pair = current_name(function.pair)
     if pair not in _ROLES[role]:
-        message = f"{show(function)} is not one of the classes known for {role}"
-        raise UnsupportedError(message)
+        refuse(f"{show(function)} is not one of the classes known for {role}")
     if isinstance(value, Partial) and not _has_known_arguments(role, pair, value):
-        message = f"a partial of {function} with arguments that the class does not have"
-        raise UnsupportedError(message)
+        refuse(f"a partial of {function} with arguments that the class does not have")
 
 
 def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
@@ -384,8 +386,7 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
             continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
-        message = f"{show(part)} can be called, and is not known in this role"
-        raise UnsupportedError(message)
+        refuse(f"{show(part)} can be called, and is not known in this role")
 
 
 def _is_harmless(pair: Pair) -> bool:
