@@ -90,8 +90,7 @@ from sbformat.tools.rebuild.network import (
 )
 from sbformat.tools.rebuild.optimizers import (
     Optimizer,
-    make_entropy_state,
-    make_policy_state,
+    make_state,
     rebuild_optimizer,
     rebuild_variables,
 )
@@ -397,8 +396,7 @@ def _make_missing_optimizers(
     for name in _list_optimizers(context):
         if name in present:
             continue
-        is_policy = name != ENTROPY_OPTIMIZER
-        new = make_policy_state(context, name, match) if is_policy else make_entropy_state(context)
+        new = make_state(context, name, match)
         if new is None:
             raise MissingEntryError(name, present=context.archive.parameters, what="state dict")
         made[name] = StateDict.from_arrays({}).with_tree(new)

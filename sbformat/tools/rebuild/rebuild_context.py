@@ -24,9 +24,8 @@ from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show, show_name
+from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
-from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -327,12 +326,6 @@ class RebuildContext:
             return value
         self.refuse_later(key, why)
         return self.drop(key, why, instead, was=self.decode_or_none(key) if was is None else was)
-
-    def report_new_options(self, entry: str, message: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Report that the options of an optimizer were replaced by those of a new one."""
-        row = Row(entry, "param_groups", "dropped", message, "the options that SB3 gives a new optimizer", show(old))
-        values = {"old": render_json(old), "new": render_json(new)}
-        self.rows.append(row._replace(is_finding=True, is_hyperparameter=True, **values))
 
     def refuse_later(self, key: str, why: str) -> None:
         """Note an error for :meth:`raise_refused`, for ``on_unknown="error"`` alone."""
