@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.notebook import Markup
     from sbformat.pkl.tree import Pair
 
 
@@ -126,14 +127,14 @@ class RebuildReport(Record):
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}
 
     def __repr__(self) -> str:
-        text = f"{self.algorithm} of {self._source} for SB3 {self.target}: {self._summary}"
+        text = f"{self.algorithm} of {self._origin} for SB3 {self.target}: {self._summary}"
         return f"<RebuildReport {escape(text)}>"
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: what differs, what loading imports, and folded all rows."""
         from sbformat.notebook import fold, render_output, render_paragraph, render_table
 
-        def render_rows(title: str, rows: tuple[Row, ...]) -> str:
+        def render_rows(title: str, rows: tuple[Row, ...]) -> Markup:
             cells = [
                 (row.entry, row.key or "", row.action, row.was or "", row.now or row.instead or "", row.message)
                 for row in rows
@@ -143,7 +144,7 @@ class RebuildReport(Record):
         requires = [(required.key, required.name) for required in self.requires]
         different = render_rows("findings: the agent computes or trains differently", self.findings)
         return render_output(
-            f"RebuildReport: {self.algorithm} of {self._source}, for SB3 {self.target}",
+            f"RebuildReport: {self.algorithm} of {self._origin}, for SB3 {self.target}",
             [
                 different or render_paragraph("The agent computes and trains as before."),
                 render_table("loading the result imports, and trusts", ("key", "name"), requires),
@@ -152,7 +153,7 @@ class RebuildReport(Record):
         )
 
     @property
-    def _source(self) -> str:
+    def _origin(self) -> str:
         if self.sb2_algorithm:
             return f"Stable Baselines 2 ({self.sb2_algorithm})"
         return f"SB3 {self.written_by}" if self.written_by else "a release that is not stored"

@@ -61,49 +61,32 @@ from sbformat.pth import StateDict
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild.rebuild_context import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.rebuild_report import DEFAULT_NOTE, Row, is_hyperparameter
-from sbformat.tools.rebuild.sb2.conversion import Keys, Sb2Agent, Undecodable, decode_all
-from sbformat.tools.rebuild.sb2.hyperparameters import (
-    convert_a2c_keys,
-    convert_acktr_keys,
-    convert_common_keys,
-    convert_ddpg_keys,
-    convert_dqn_keys,
-    convert_ppo1_keys,
-    convert_ppo2_keys,
-    convert_recurrent_keys,
-    convert_sac_keys,
-    convert_td3_keys,
-    convert_trpo_keys,
-)
-from sbformat.tools.rebuild.sb2.networks import (
-    convert_actor_critic,
-    convert_ddpg,
-    convert_q_network,
-    convert_sac,
-    convert_td3,
-)
+from sbformat.tools.rebuild.sb2 import hyperparameters, networks
+from sbformat.tools.rebuild.sb2.hyperparameters import Keys, Undecodable, decode_all
+from sbformat.tools.rebuild.sb2.networks import Sb2Agent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sbformat.tools.rebuild.rebuild_report import Action
-    from sbformat.tools.rebuild.sb2.conversion import ConvertedNetwork, Setting
+    from sbformat.tools.rebuild.sb2.hyperparameters import Setting
+    from sbformat.tools.rebuild.sb2.networks import ConvertedNetwork
 
 
 __all__ = ["Conversion", "convert_agent", "merge_reports"]
 
 
 CONVERSIONS: Final = {
-    "A2C": (convert_actor_critic, convert_a2c_keys),
-    "ACKTR": (convert_actor_critic, convert_acktr_keys),
-    "DDPG": (convert_ddpg, convert_ddpg_keys),
-    "DQN": (convert_q_network, convert_dqn_keys),
-    "GAIL": (convert_actor_critic, convert_trpo_keys),
-    "PPO1": (convert_actor_critic, convert_ppo1_keys),
-    "PPO2": (convert_actor_critic, convert_ppo2_keys),
-    "SAC": (convert_sac, convert_sac_keys),
-    "TD3": (convert_td3, convert_td3_keys),
-    "TRPO": (convert_actor_critic, convert_trpo_keys),
+    "A2C": (networks.convert_actor_critic, hyperparameters.convert_a2c_keys),
+    "ACKTR": (networks.convert_actor_critic, hyperparameters.convert_acktr_keys),
+    "DDPG": (networks.convert_ddpg, hyperparameters.convert_ddpg_keys),
+    "DQN": (networks.convert_q_network, hyperparameters.convert_dqn_keys),
+    "GAIL": (networks.convert_actor_critic, hyperparameters.convert_trpo_keys),
+    "PPO1": (networks.convert_actor_critic, hyperparameters.convert_ppo1_keys),
+    "PPO2": (networks.convert_actor_critic, hyperparameters.convert_ppo2_keys),
+    "SAC": (networks.convert_sac, hyperparameters.convert_sac_keys),
+    "TD3": (networks.convert_td3, hyperparameters.convert_td3_keys),
+    "TRPO": (networks.convert_actor_critic, hyperparameters.convert_trpo_keys),
 }
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 
@@ -165,11 +148,11 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
         keys = Keys(agent, advice)
         convert_keys(keys)
         if network.algorithm == "RecurrentPPO":
-            convert_recurrent_keys(keys)
+            hyperparameters.convert_recurrent_keys(keys)
     except UnsupportedError as error:
         message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
-    convert_common_keys(network, keys)
+    hyperparameters.convert_common_keys(network, keys)
     _add_defaults(network, keys)
     return _assemble(agent, network, keys)
 

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError
 from sbformat.immutable import Record
+from sbformat.tools.rebuild.rebuild_report import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,20 +147,23 @@ class Layers:
     def add(self, *rows: Units) -> list[Signal]:
         """Append a layer, and return a signal for the units of each row, after the activation."""
         outputs = sum(len(row.bias) for row in rows)
-        _check_size(outputs, self._width)
-        weight, start, signals = np.zeros((outputs, self._width)), 0, []
+        if outputs * self._width > MOST_WEIGHTS:
+            size = f"{outputs:,} times {self._width:,} weights"
+            refuse(f"it would need a layer of {size}, more than {MOST_WEIGHTS:,}")
+        weight, biases, signals = np.zeros((outputs, self._width)), [], []
+        start = 0
         for row in rows:
             end = start + len(row.bias)
+            offset = np.zeros(len(row.bias))
             for weights, signal in row.parts:
+                is_copy = isinstance(weights, int)
+                offset += weights * signal.offset if is_copy else weights @ signal.offset
                 for units, scale in signal.terms:
-                    if isinstance(weights, int):
-                        weight[range(start, end), units] += weights * scale
-                    else:
-                        weight[start:end, units] += weights * scale
+                    weight[range(start, end) if is_copy else slice(start, end), units] += weights * scale
+            biases.append(row.bias + offset)
             signals.append(Signal.select(range(start, end)))
             start = end
-        bias = np.concatenate([_add_offsets(row) for row in rows])
-        self.made.append(Linear(weight.astype(np.float32), bias.astype(np.float32)))
+        self.made.append(Linear(weight.astype(np.float32), np.concatenate(biases).astype(np.float32)))
         self._width = outputs
         return signals
 
@@ -175,29 +178,14 @@ class Layers:
         if name in _PAIRED:
             scale = 1 / _PAIRED[name]
             return Carry((Units.copy(signal), Units.copy(signal, sign=-1)), (scale, -scale))
-        if name in _POSITIVE and isfinite(low):
-            return Carry((Units.copy(signal, bias=-low),), (1.0,), low)
-        message = f"no unit with the activation {name} carries a value unchanged to the next layer"
-        raise UnsupportedError(message)
+        if name not in _POSITIVE or not isfinite(low):
+            refuse(f"no unit with the activation {name} carries a value unchanged to the next layer")
+        return Carry((Units.copy(signal, bias=-low),), (1.0,), low)
 
     @property
     def can_clip(self) -> bool:
         """Whether a layer can clip its inputs."""
         return self._activation == _RELU
-
-
-def _add_offsets(row: Units) -> np.ndarray:
-    offsets = (
-        weights * signal.offset if isinstance(weights, int) else weights @ signal.offset
-        for weights, signal in row.parts
-    )
-    return row.bias + sum(offsets, np.zeros(len(row.bias)))
-
-
-def _check_size(outputs: int, inputs: int) -> None:
-    if outputs * inputs > MOST_WEIGHTS:
-        message = f"it would need a layer of {outputs:,} times {inputs:,} weights, more than {MOST_WEIGHTS:,}"
-        raise UnsupportedError(message)
 
 
 # -- the networks -------------------------------------------------------------------------------------
@@ -244,8 +232,7 @@ def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry |
     :return: the clipped signal, and the other one
     """
     if not layers.can_clip:
-        message = "SB3 does not clip observations, and only layers with the activation relu can do it"
-        raise UnsupportedError(message)
+        refuse("SB3 does not clip observations, and only layers with the activation relu can do it")
     itself = layers.carry(signal, -inf)
     rows = [
         Units.copy(signal, sign=sign, bias=-sign * bound) for sign, bound in ((1, high), (-1, low)) if isfinite(bound)

@@ -1,20 +1,158 @@
-"""SB2's action noise as SB3's, which has the same attributes and a dtype."""
+"""The hyper-parameters of SB2 as keys of ``data`` of SB3, a function for each algorithm.
+
+In: the decoded keys of an agent. Out: the settings and rows that :class:`Keys` collects: each key of SB2 is copied,
+renamed, merged into another key, or dropped with a reason.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.types import EnumMember, Instance, LinearSchedule, Reference, TrainFreq
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.tools.rebuild.data_keys import FREQUENCY_UNIT
+from sbformat.tools.rebuild.rebuild_report import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.tools.rebuild.sb2.conversion import ConvertedNetwork, Keys
+    from sbformat.archive.archive import Archive
+    from sbformat.tools.rebuild.rebuild_context import Advice
+    from sbformat.tools.rebuild.sb2.networks import ConvertedNetwork, Sb2Agent
 
+# -- keys ---------------------------------------------------------------------------------------------
+
+
+class Undecodable:
+    """The value of a key of ``data`` that cannot be decoded."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def decode_all(archive: Archive) -> dict[str, Any]:
+    """Return every key of ``data``, decoded."""
+    found: dict[str, Any] = {}
+    for key in archive.data:
+        try:
+            found[key] = archive.decode(key)
+        except SbformatError as error:
+            found[key] = Undecodable(error.message)
+    return found
+
+
+class Setting(Record):
+    """A key of ``data`` of the result."""
+
+    key: str
+    """SB3's name."""
+    value: object
+    """As :func:`sbformat.values.decode` returns it."""
+    source: str | None
+    """SB2's name; None for what SB2 does without a key for it."""
+    note: str
+    """How the value or its meaning follows from SB2's."""
+
+
+_LARGEST: Final = 2**63
+"""Of integers; no release counts as far."""
+
+
+class Keys:
+    """Collects the keys of ``data`` of the result, and the fate of each key of SB2.
+
+    :param advice: for the function that the caller used
+    """
+
+    def __init__(self, agent: Sb2Agent, advice: Advice) -> None:
+        self.agent = agent
+        self.advice = advice
+        self.settings: dict[str, Setting] = {}
+        """By SB3's name."""
+        self.policy_kwargs: dict[str, object] = {}
+        """Arguments of the policy that follow from keys of ``data``: of its optimizer."""
+        self.rows: list[Row] = []
+        """Rows of the keys that are dropped, and of those that became arguments of the policy."""
+        self.done: set[str] = set()
+        """The keys of SB2 that have a setting or a row."""
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether the file has a key."""
+        return key in self.agent.data
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the decoded value of a key of SB2, or the default when it is missing or cannot be decoded."""
+        value = self.agent.data.get(key, default)
+        return default if isinstance(value, Undecodable) else value
+
+    def number(self, key: str, default: Any = None) -> float | int | None:
+        """Return a finite number of Python or numpy as one of Python; None for anything else."""
+        value = self.get(key, default)
+        if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu":
+            value = value.to_numpy().item()
+        is_number = (type(value) is int and abs(value) < _LARGEST) or (type(value) is float and isfinite(value))
+        return value if is_number else None
+
+    def copy(self, *keys: str) -> None:
+        """Set keys that SB3 has under the same names; those that the file does not have are left out."""
+        for key in keys:
+            self.rename(key, key)
+
+    def rename(self, source: str, key: str, note: str = "") -> None:
+        """Set a key of SB3 to the value of one of SB2; nothing when the file does not have it."""
+        if source in self:
+            self.set(key, self.agent.data[source], source, note)
+
+    def set(self, key: str, value: object, source: str | None = None, note: str = "") -> None:
+        """Set a key of SB3.
+
+        :param source: the key of SB2 that it is from; None for what SB2 does without a key for it
+        """
+        self.settings[key] = Setting(key, value, source, note)
+        if source is not None:
+            self.done.add(source)
+
+    def drop(self, source: str, message: str, instead: str | None = None, *, is_finding: bool = True) -> None:
+        """Report that a key of SB2 is not in the result; nothing when the file does not have it.
+
+        :param instead: what SB3 uses
+        :param is_finding: whether the agent trains differently without it
+        """
+        if source in self:
+            value = self.agent.data[source]
+            self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, _show(value), is_finding))
+            self.done.add(source)
+
+    def merge(self, source: str, place: str, message: str = "") -> None:
+        """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
+
+        :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
+        """
+        if source in self:
+            self.rows.append(Row(DATA_ENTRY, source, "translated", message or f"part of {place}", new_key=place))
+            self.done.add(source)
+
+    def report_algorithm(self, message: str, instead: str) -> None:
+        """Report that SB3 does not have the algorithm.
+
+        :param instead: the algorithm that trains the result
+        """
+        self.rows.append(Row(DATA_ENTRY, None, "dropped", message, instead, self.agent.algorithm, is_finding=True))
+
+
+def _show(value: object) -> str:
+    return escape(value.reason, 200) if isinstance(value, Undecodable) else show(value)
+
+
+# -- action noise -------------------------------------------------------------------------------------
 
 _MODULES: Final = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
 _ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -283,7 +421,6 @@ def _convert_gradient_norm(keys: Keys) -> None:
         keys.copy("max_grad_norm")
 
 
-_FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
 _NOT_SAVED: Final = "SB2 does not save it, and loads a file with its default"
 _NO_PRIORITIES: Final = "SB3 has no replay buffer with priorities"
 _PRIORITIES: Final = (
@@ -421,10 +558,10 @@ def _set_or_default(keys: Keys, key: str, default: object) -> None:
 def _set_train_freq(keys: Keys, source: str) -> None:
     value = keys.get(source)
     if type(value) is int and 0 < value < _MOST_STEPS:
-        keys.set("train_freq", TrainFreq(value, EnumMember(_FREQUENCY_UNIT, "step")), source)
+        keys.set("train_freq", TrainFreq(value, EnumMember(FREQUENCY_UNIT, "step")), source)
     else:
         keys.drop(source, "expected a number of steps", "every step")
-        keys.set("train_freq", TrainFreq(1, EnumMember(_FREQUENCY_UNIT, "step")))
+        keys.set("train_freq", TrainFreq(1, EnumMember(FREQUENCY_UNIT, "step")))
 
 
 def _set_exploration_rate(keys: Keys) -> None:
