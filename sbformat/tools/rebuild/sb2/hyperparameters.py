@@ -101,10 +101,13 @@ class Keys:
         is_number = (type(value) is int and abs(value) < _LARGEST) or (type(value) is float and isfinite(value))
         return value if is_number else None
 
-    def copy(self, *keys: str) -> None:
-        """Set keys that SB3 has under the same names; those that the file does not have are left out."""
-        for key in keys:
-            self.rename(key, key)
+    def copy(self, *keys: str, **renamed: str) -> None:
+        """Set keys that SB3 has under the same names, then those that it has under others, if the file has them.
+
+        :param renamed: SB3's names by those of SB2
+        """
+        for source, key in ({key: key for key in keys} | renamed).items():
+            self.rename(source, key)
 
     def rename(self, source: str, key: str, note: str = "") -> None:
         """Set a key of SB3 to the value of one of SB2; nothing when the file does not have it."""
@@ -154,12 +157,11 @@ def _show(value: object) -> str:
 
 # -- action noise -------------------------------------------------------------------------------------
 
-_MODULES: Final = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
-_ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
-    "NormalActionNoise": ("_mu", "_sigma"),
-    "OrnsteinUhlenbeckActionNoise": ("_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"),
+_NOISE: Final[Mapping[str, frozenset[str]]] = {
+    "NormalActionNoise": frozenset({"_mu", "_sigma"}),
+    "OrnsteinUhlenbeckActionNoise": frozenset({"_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"}),
 }
-_DTYPE: Final = Reference("numpy", "float32")
+"""The attributes of SB2's noise by its class; SB3's also has a dtype."""
 
 
 def convert_noise(value: object) -> object:
@@ -167,15 +169,16 @@ def convert_noise(value: object) -> object:
 
     :param value: as :func:`sbformat.values.decode` returns it
     """
-    if not isinstance(value, Instance) or value.type.module not in _MODULES:
+    modules = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
+    if not isinstance(value, Instance) or value.type.module not in modules:
         return value
-    names = _ATTRIBUTES.get(value.type.name)
-    if names is None or set(value.attributes) != set(names):
+    if value.attributes.keys() != _NOISE.get(value.type.name):
         return value
-    return Instance(
-        Reference("stable_baselines3.common.noise", value.type.name), {**value.attributes, "_dtype": _DTYPE}
-    )
+    made = Reference("stable_baselines3.common.noise", value.type.name)
+    return Instance(made, {**value.attributes, "_dtype": Reference("numpy", "float32")})
 
+
+# -- hyper-parameters of on-policy algorithms ---------------------------------------------------------
 
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
@@ -185,14 +188,11 @@ _UNCLIPPED: Final = 1e10
 _LINEAR: Final = {"linear": (0.0, 1.0), "double_linear_con": (0.125, 0.4375)}
 """End, as a part of the start, and end fraction of the schedules of ``common/schedules.py`` that are linear."""
 _DROPS: Final = {
-    "middle_drop": "1 - t until t = 0.25, then 0.075",
-    "double_middle_drop": "1 - t until t = 0.25, 0.075 until t = 0.75, then 0.125",
+    "middle_drop": ("1 - t until t = 0.25, then 0.075", 1.19, 0.073, 0.36),
+    "double_middle_drop": ("1 - t until t = 0.25, 0.075 until t = 0.75, then 0.125", 1.2, 0.094, 0.35),
 }
-"""Those that are not: the factor of the learning rate, by the part t of the training that is done."""
-
-_NEAREST: Final = {"middle_drop": (1.19, 0.073, 0.36), "double_middle_drop": (1.2, 0.094, 0.35)}
-"""The linear schedule nearest to them by least squares over the training: start, end, end fraction."""
-
+"""Those that are not: the factor of the learning rate, by the part t of the training that is done; and the linear
+schedule nearest to it by least squares: start, end, end fraction."""
 _GAIL: Final = (
     "hidden_size_adversary", "adversary_entcoeff", "expert_dataset", "g_step", "d_step", "d_stepsize", "using_gail",
     "reward_giver", "pretrained_weight", "save_per_iter", "checkpoint_dir", "task_name",
@@ -207,9 +207,7 @@ def convert_ppo2_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of PPO2 to PPO's."""
     keys.copy("n_steps", "learning_rate", "ent_coef")
     _convert_gradient_norm(keys)
-    keys.rename("lam", "gae_lambda")
-    keys.rename("noptepochs", "n_epochs")
-    keys.rename("cliprange", "clip_range")
+    keys.copy(lam="gae_lambda", noptepochs="n_epochs", cliprange="clip_range")
     _convert_value_clipping(keys)
     _convert_batch_size(keys)
     coefficient = keys.number("vf_coef")
@@ -224,40 +222,32 @@ def convert_ppo2_keys(keys: Keys) -> None:
 
 def _convert_value_clipping(keys: Keys) -> None:
     """Set ``clip_range_vf``: in SB2 None or no key means ``cliprange``, a negative number no clipping."""
-    value = keys.get("cliprange_vf")
-    number = keys.number("cliprange_vf")
-    if "cliprange_vf" in keys and value is not None:
-        if number is not None and number < 0:
-            keys.set("clip_range_vf", None, "cliprange_vf", f"None: {number}, a negative number, means no clipping")
-        else:
-            keys.rename("cliprange_vf", "clip_range_vf")
+    source, note = "cliprange_vf", "that of cliprange, with which PPO2 clips the value function, too"
+    number = keys.number(source)
+    if number is not None and number < 0:
+        keys.set("clip_range_vf", None, source, f"None: {number}, a negative number, means no clipping")
+    elif keys.get(source) is not None:
+        keys.rename(source, "clip_range_vf")
     elif "cliprange" in keys:
-        source = "cliprange_vf" if "cliprange_vf" in keys else None
-        note = "that of cliprange, with which PPO2 clips the value function, too"
-        keys.set("clip_range_vf", keys.agent.data["cliprange"], source, note)
+        keys.set("clip_range_vf", keys.agent.data["cliprange"], source if source in keys else None, note)
 
 
 def _convert_batch_size(keys: Keys) -> None:
     parts = [keys.number(key, default) for key, default in (("n_steps", None), ("n_envs", 1), ("nminibatches", None))]
     steps, envs, batches = parts
-    if all(type(part) is int and part > 0 for part in parts):
-        size = steps * envs // batches  # type: ignore[operator]
-        if size > 0:
-            note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
-            keys.set("batch_size", size, "nminibatches", note)
-            return
-    keys.drop(
-        "nminibatches", "expected a number of minibatches for n_steps * n_envs steps", "batch_size 64, the default"
-    )
+    size = steps * envs // batches if all(type(part) is int and part > 0 for part in parts) else 0  # type: ignore[operator]
+    if size > 0:
+        note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
+        keys.set("batch_size", size, "nminibatches", note)
+    else:
+        message = "expected a number of minibatches for n_steps * n_envs steps"
+        keys.drop("nminibatches", message, "batch_size 64, the default")
 
 
 def convert_ppo1_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of PPO1 to PPO's."""
-    keys.rename("timesteps_per_actorbatch", "n_steps")
-    keys.rename("optim_epochs", "n_epochs")
-    keys.rename("optim_batchsize", "batch_size")
-    keys.rename("entcoeff", "ent_coef")
-    keys.rename("lam", "gae_lambda")
+    keys.copy(timesteps_per_actorbatch="n_steps", optim_epochs="n_epochs", optim_batchsize="batch_size")
+    keys.copy(entcoeff="ent_coef", lam="gae_lambda")
     _convert_annealed(keys)
     epsilon = keys.number("adam_epsilon")
     if epsilon is not None:
@@ -319,20 +309,13 @@ def _convert_lr_schedule(keys: Keys) -> None:
     if name == "constant":
         keys.merge("lr_schedule", "learning_rate", name)
     elif isinstance(name, str) and name in _DROPS:
-        keys.drop(
-            "lr_schedule",
-            f"SB3 has no such schedule: {_DROPS[name]}",
-            f"the constant learning_rate {rate}; {_advise(keys, rate, name)}",
-        )
+        factor, start, end, fraction = _DROPS[name]
+        numbers = (float(f"{part * (rate or 0):.3g}") for part in (start, end))
+        advice = keys.advice.set_schedule("learning_rate", LinearSchedule(*numbers, fraction))
+        instead = f"the constant learning_rate {rate}; {advice} comes nearest"
+        keys.drop("lr_schedule", f"SB3 has no such schedule: {factor}", instead)
     elif "lr_schedule" in keys:
         keys.drop("lr_schedule", "not a schedule of SB2", "a constant learning_rate")
-
-
-def _advise(keys: Keys, rate: float | None, name: str) -> str:
-    """Return the option that sets the linear schedule that comes nearest: least squares over the training."""
-    start, end, fraction = _NEAREST[name]
-    nearest = LinearSchedule(float(f"{start * (rate or 0):.3g}"), float(f"{end * (rate or 0):.3g}"), fraction)
-    return f"{keys.advice.set_schedule('learning_rate', nearest)} comes nearest"
 
 
 def convert_acktr_keys(keys: Keys) -> None:
@@ -380,11 +363,9 @@ def convert_recurrent_keys(keys: Keys) -> None:
 
 def convert_trpo_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of TRPO."""
-    keys.rename("timesteps_per_batch", "n_steps")
-    keys.rename("lam", "gae_lambda")
+    keys.copy(timesteps_per_batch="n_steps", lam="gae_lambda")
     keys.rename("max_kl", "target_kl", "SB2's line search accepts 1.5 times as much, SB3's does not")
-    keys.rename("cg_iters", "cg_max_steps")
-    keys.copy("cg_damping")
+    keys.copy(cg_iters="cg_max_steps", cg_damping="cg_damping")
     keys.rename("vf_stepsize", "learning_rate", "of the value function")
     keys.rename("vf_iters", "n_critic_updates")
     is_finding = keys.number("entcoeff") != 0
@@ -395,16 +376,11 @@ def convert_trpo_keys(keys: Keys) -> None:
     keys.set("line_search_shrinking_factor", 0.5, None, "that of SB2's line search")
     keys.set("sub_sampling_factor", 5, None, "SB2 takes each fifth step for the Fisher matrix")
     keys.set("normalize_advantage", True, None, "TRPO of SB2 normalizes advantages")
-    _drop_gail(keys)
-
-
-def _drop_gail(keys: Keys) -> None:
-    """Drop the keys of GAIL, which TRPO writes, too."""
     is_gail = keys.agent.algorithm == "GAIL"
     if is_gail:
         message = "GAIL learns from demonstrations, which SB3 does not"
         keys.report_algorithm(message, "TRPO, which learns from rewards; the package imitation has GAIL for SB3")
-    for key in _GAIL:
+    for key in _GAIL:  # TRPO writes them, too
         keys.drop(key, "an option of GAIL", is_finding=is_gail)
 
 
@@ -414,23 +390,18 @@ def _drop_gail(keys: Keys) -> None:
 def _convert_gradient_norm(keys: Keys) -> None:
     """Set ``max_grad_norm``: in SB2 None means that gradients are not clipped."""
     if keys.get("max_grad_norm", 0.0) is None:
-        keys.set(
-            "max_grad_norm", _UNCLIPPED, "max_grad_norm", "None means no clipping, and no gradient is as long as that"
-        )
+        note = "None means no clipping, and no gradient is as long as that"
+        keys.set("max_grad_norm", _UNCLIPPED, "max_grad_norm", note)
     else:
         keys.copy("max_grad_norm")
 
 
 _NOT_SAVED: Final = "SB2 does not save it, and loads a file with its default"
-_NO_PRIORITIES: Final = "SB3 has no replay buffer with priorities"
 _PRIORITIES: Final = (
-    "prioritized_replay_alpha", "prioritized_replay_beta0", "prioritized_replay_beta_iters", "prioritized_replay_eps",
+    "prioritized_replay", "prioritized_replay_alpha", "prioritized_replay_beta0", "prioritized_replay_beta_iters",
+    "prioritized_replay_eps",
 )  # fmt: skip
-_CHECKPOINTS: Final = ("checkpoint_freq", "checkpoint_path")
 _EPSILON: Final = "deepq/eps:0"
-_DQN_BUFFER: Final = 50_000
-_DQN_GRADIENT_NORM: Final = 10
-_TD3_GRADIENT_STEPS: Final = 100
 _MOST_STEPS: Final = 2**31
 _DDPG_NOT_TRAINED_WITH: Final = {
     "nb_eval_steps": "steps of an evaluation during training: EvalCallback of SB3 evaluates",
@@ -444,24 +415,24 @@ def convert_dqn_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of DQN."""
     keys.copy("learning_rate", "batch_size", "learning_starts", "exploration_fraction", "exploration_final_eps")
     _set_or_default(keys, "exploration_initial_eps", 1.0)
-    _set_or_default(keys, "buffer_size", _DQN_BUFFER)
+    _set_or_default(keys, "buffer_size", 50_000)
     keys.rename("target_network_update_freq", "target_update_interval")
     _set_train_freq(keys, "train_freq")
     keys.set("gradient_steps", 1, None, "SB2 makes one step each time")
     keys.set("tau", 1.0, None, "SB2 copies the network to its target")
-    keys.set("max_grad_norm", _DQN_GRADIENT_NORM, None, "SB2's limit, there of each tensor alone")
+    keys.set("max_grad_norm", 10, None, "SB2's limit, there of each tensor alone")
     _set_exploration_rate(keys)
     is_double = keys.get("double_q") is True
     message = "double Q-learning, which SB3 has not" if is_double else "SB3 has no double Q-learning either"
     keys.drop("double_q", message, "DQN's own target" if is_double else None, is_finding=is_double)
     has_priorities = keys.get("prioritized_replay") is True
     instead = "a uniform replay buffer" if has_priorities else None
-    for key in ("prioritized_replay", *_PRIORITIES):
-        keys.drop(key, _NO_PRIORITIES, instead, is_finding=has_priorities)
+    for key in _PRIORITIES:
+        keys.drop(key, "SB3 has no replay buffer with priorities", instead, is_finding=has_priorities)
     has_noise = keys.get("param_noise") is True
     message = "SB3 has no noise in parameters"
     keys.drop("param_noise", message, "an epsilon-greedy policy" if has_noise else None, is_finding=has_noise)
-    for key in _CHECKPOINTS:
+    for key in ("checkpoint_freq", "checkpoint_path"):
         keys.drop(key, "CheckpointCallback of SB3 saves checkpoints", is_finding=False)
     _convert_her_keys(keys)
 
@@ -482,7 +453,7 @@ def convert_td3_keys(keys: Keys) -> None:
     keys.copy("learning_rate", "buffer_size", "batch_size", "learning_starts", "tau", "policy_delay")
     keys.copy("target_policy_noise", "target_noise_clip")
     _set_train_freq(keys, "train_freq")
-    _set_or_default(keys, "gradient_steps", _TD3_GRADIENT_STEPS)
+    _set_or_default(keys, "gradient_steps", 100)
     _convert_exploration(keys)
     _convert_her_keys(keys)
 
@@ -499,7 +470,12 @@ def convert_ddpg_keys(keys: Keys) -> None:
     keys.set("learning_starts", 0, None, "SB2 takes no random actions before it trains")
     keys.set("policy_delay", 1, None, "DDPG trains the actor in each step")
     keys.set("target_noise_clip", 0.0, None, "DDPG has no noise in its targets")
-    _convert_learning_rates(keys)
+    keys.rename("actor_lr", "learning_rate")  # SB3 has one for both
+    actor = keys.get("actor_lr")
+    if actor == keys.get("critic_lr"):
+        keys.merge("critic_lr", "learning_rate", "for actor and critic")
+    else:
+        keys.drop("critic_lr", "SB3 has one learning rate for actor and critic", f"actor_lr, {actor}")
     _convert_exploration(keys)
     has_noise = keys.get("param_noise") is not None
     keys.drop("param_noise", "SB3 has no noise in parameters", is_finding=has_noise)
@@ -507,17 +483,6 @@ def convert_ddpg_keys(keys: Keys) -> None:
         keys.drop(key, message, is_finding=False)
     _convert_normalization(keys)
     _convert_her_keys(keys)
-
-
-def _convert_learning_rates(keys: Keys) -> None:
-    """Set the learning rate, of which SB3 has one for actor and critic: the smaller one of the actor."""
-    actor, critic = keys.get("actor_lr"), keys.get("critic_lr")
-    keys.rename("actor_lr", "learning_rate")
-    if actor == critic:
-        keys.merge("critic_lr", "learning_rate", "for actor and critic")
-        return
-    message = "SB3 has one learning rate for actor and critic"
-    keys.drop("critic_lr", message, f"actor_lr, {actor}")
 
 
 def _convert_normalization(keys: Keys) -> None:
