@@ -105,11 +105,6 @@ class Units(Record):
         """Return a signal itself, negated or with something added."""
         return cls(((sign, signal),), np.broadcast_to(bias, (signal.size,)).astype(np.float64))
 
-    @classmethod
-    def add(cls, *rows: Units) -> Units:
-        """Return the sum of rows of equally many units."""
-        return cls(tuple(part for row in rows for part in row.parts), sum((row.bias for row in rows), np.zeros(())))
-
 
 class Carry(Record):
     """How a signal goes through a layer unchanged: the units that carry it, and what it is made of above them."""
@@ -217,9 +212,9 @@ def join_towers(layers: Layers, features: Signal, actions: Sequence[Linear], val
             state, *carried = layers.add(Units.apply(layer, state), *carry.rows)
             scores = carry.receive(carried)
     weight, bias = (part.astype(np.float64) for part in head)
-    centered = Linear(weight - weight.mean(axis=0), bias - bias.mean())
-    repeated = Linear(*(np.repeat(part, len(bias), axis=0) for part in value_head))
-    layers.add(Units.add(Units.apply(centered, scores), Units.apply(repeated, state)))
+    value_weight, value_bias = (np.repeat(part, len(bias), axis=0) for part in value_head)
+    joined = np.hstack((weight - weight.mean(axis=0), value_weight))
+    layers.add(Units.apply(Linear(joined, bias - bias.mean() + value_bias), scores, state))
 
 
 def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry | None = None) -> list[Signal]:

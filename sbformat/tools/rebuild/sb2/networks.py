@@ -240,10 +240,18 @@ def order_rows(weight: np.ndarray, inputs: Inputs) -> np.ndarray:
     return made
 
 
-def read_tower(agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str) -> list[Linear]:
-    """Return the hidden layers of a network, then its heads; by default all."""
+def read_tower(
+    agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str, inputs: Inputs | None = None
+) -> list[Linear]:
+    """Return the hidden layers of a network, then its heads; by default all.
+
+    :param inputs: of the agent, for a network that gets them: in its first layer, or in each head without one
+    """
     names = (*tower.names, *(heads or tower.heads))
-    return [read_linear(agent, f"{scope}/{name}", tower.layer(name)) for name in names]
+    first = names[: 1 if tower.names else None]
+    return [
+        read_linear(agent, f"{scope}/{name}", tower.layer(name), inputs if name in first else None) for name in names
+    ]
 
 
 def read_cnn(agent: Sb2Agent, cnn: sb2.Cnn | None, scope: str) -> list[np.ndarray]:
@@ -473,7 +481,7 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
     source = _read(agent)
     require_variables(agent, _list_critics(source, "model"))
     arrays = source.read_cnn("model/pi")
-    arrays += flatten(_order_first(source, read_tower(agent, "model/pi", source.net), heads=2))
+    arrays += flatten(read_tower(agent, "model/pi", source.net, inputs=source.inputs))
     arrays += [part for _ in range(2) for part in _convert_critics(source, "model")]
     message = "the value of an observation, which SAC of SB3 does not learn"
     rows = agent.drop_parameters("model/values_fn/vf", message)
@@ -495,7 +503,7 @@ def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
     scopes = ("model", "target" if has_target else "model")
     for scope in scopes:
         arrays += source.read_cnn(f"{scope}/pi")
-        arrays += flatten(_order_first(source, read_tower(agent, f"{scope}/pi", source.net), heads=1))
+        arrays += flatten(read_tower(agent, f"{scope}/pi", source.net, inputs=source.inputs))
     for scope in scopes:
         arrays += _convert_critics(source, scope)
     rows = [] if has_target else [copied_row("target", "copies of the networks that are trained")]
@@ -521,17 +529,6 @@ def _convert_critics(source: _OffPolicy, scope: str) -> list[np.ndarray]:
         folding.add_plain(layers, Signal.select(columns), read_tower(source.agent, f"{scope}/values_fn/{name}", tower))
         arrays += flatten(layers.made)
     return arrays
-
-
-def _order_first(source: _OffPolicy, layers: list[Linear], heads: int) -> list[Linear]:
-    """Return layers of which those that get the observation get SB3's: the first, or the heads if there is no other."""
-    first = 1 if len(layers) > heads else heads
-    made = []
-    for layer in layers[:first]:
-        ordered = source.start()
-        ordered.add(Units.apply(layer, Signal.select(source.inputs.columns)))
-        made += ordered.made
-    return [*made, *layers[first:]]
 
 
 # -- DQN ----------------------------------------------------------------------------------------------
@@ -654,7 +651,15 @@ class _Ddpg(Record):
 def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
     """Return the networks of DDPG."""
     ddpg = _read_ddpg(_read(agent))
-    source, rows = ddpg.source, _list_ddpg_rows(ddpg)
+    source, rows = ddpg.source, []
+    if ddpg.clips:
+        low, high = ddpg.bounds
+        message = f"a layer before the others clips the observations to {low} and {high}: the same function"
+        rows.append(parameter_row("model/pi", message))
+    if ddpg.statistics is not None:
+        rows.append(parameter_row(_OBSERVATIONS, "is part of the first layer; training does not change it"))
+    for scope in ("noise", "noise_adapt"):
+        rows += agent.drop_parameters(scope, "an actor with noise in its parameters, which SB3 does not have")
     require_variables(agent, ddpg.list_variables("model"))
     scopes = ("model", "target")
     if not agent.model.has_variables(ddpg.list_variables("target")):
@@ -741,17 +746,3 @@ def _find_bounds(source: _OffPolicy, statistics: _Statistics | None) -> tuple[fl
         low, high = (low - mean) / deviation, (high - mean) / deviation
     is_above, is_below = np.min(low, initial=0.0) >= least, np.max(high, initial=0.0) <= most
     return (-np.inf if is_above else least, np.inf if is_below else most)
-
-
-def _list_ddpg_rows(ddpg: _Ddpg) -> list[Row]:
-    rows = []
-    if ddpg.clips:
-        low, high = ddpg.bounds
-        message = f"a layer before the others clips the observations to {low} and {high}: the same function"
-        rows.append(parameter_row("model/pi", message))
-    if ddpg.statistics is not None:
-        rows.append(parameter_row(_OBSERVATIONS, "is part of the first layer; training does not change it"))
-    for scope in ("noise", "noise_adapt"):
-        message = "an actor with noise in its parameters, which SB3 does not have"
-        rows += ddpg.source.agent.drop_parameters(scope, message)
-    return rows
