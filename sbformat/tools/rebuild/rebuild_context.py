@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.immutable import Record
+from sbformat.immutable import Record, thaw
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.spaces import Space
@@ -24,6 +24,7 @@ from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
+from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
 
@@ -57,12 +58,14 @@ class Advice(Record):
     def set_schedule(self, key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
         """Return how a schedule is set for a key of ``data``."""
         if isinstance(schedule, ConstantSchedule):
-            shown, option = repr(schedule.value), f"--set {key}={schedule.value!r}"
+            shown = repr(schedule.value)
         else:
             numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
             shown = json.dumps({"linear": numbers})
-            option = f"--set '{key}={shown}'"
-        return f"custom_objects={{'{key}': {shown}}}" if self.is_for_load else option
+        if self.is_for_load:
+            return f"custom_objects={{'{key}': {shown}}}"
+        option = f"{key}={shown}"
+        return f"--set {option}" if isinstance(schedule, ConstantSchedule) else f"--set '{option}'"
 
     @property
     def standard_policy(self) -> str:
@@ -75,16 +78,11 @@ class Advice(Record):
     def other_network(self) -> str:
         """How the class and the arguments of a policy are set."""
         if self.is_for_load:
-            return (
-                "allow=[NAME] keeps a class by its name, "
-                "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
-            )
-        return (
-            "--allow NAME (allow=[NAME]) keeps a class by its name, "
-            f"{self.standard_policy}, "
-            "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
-            "sbformat.sb3.load accepts both as custom_objects"
-        )
+            sets = "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
+            return f"allow=[NAME] keeps a class by its name, {sets}"
+        sets = "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments"
+        both = f"{self.standard_policy}, {sets}; sbformat.sb3.load accepts both as custom_objects"
+        return f"--allow NAME (allow=[NAME]) keeps a class by its name, {both}"
 
 
 FOR_REBUILD: Final = Advice(is_for_load=False)
@@ -130,14 +128,14 @@ class RebuildContext:
         archive: Archive,
         algorithm: str,
         options: Options,
-        assigned: dict[str, Any],
+        assigned: Mapping[str, Any],
         decoded: Mapping[str, object] | None = None,
     ) -> None:
         self.archive = archive
         self.algorithm = algorithm
         self.family = ALGORITHMS[algorithm]
         self.options = options
-        self.assigned = assigned
+        self.assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assigned.items()}
         self.has_defaults = decoded is not None
         """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
