@@ -83,12 +83,7 @@ from sbformat.tools.rebuild.network import (
     find_inner_algorithm,
     rebuild_network,
 )
-from sbformat.tools.rebuild.optimizers import (
-    Optimizer,
-    make_state,
-    rebuild_optimizer,
-    rebuild_variables,
-)
+from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_optimizer, rebuild_variables
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values, refuse

@@ -516,10 +516,7 @@ _NUMBERS: Final = frozenset(
     {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 )
 """Arguments that are numbers and do not decide on a shape."""
-_CLASS_OF: Final = {
-    "features_extractor_kwargs": "features_extractor_class",
-    "optimizer_kwargs": "optimizer_class",
-}
+_CLASS_OF: Final = {"features_extractor_kwargs": "features_extractor_class", "optimizer_kwargs": "optimizer_class"}
 """Arguments that SB3 passes to a class, and the argument that is this class."""
 
 

@@ -134,10 +134,7 @@ _POLICY_OPTIONS: Final[dict[tuple[str, str], dict[str, Any]]] = {
 """Options that policies of a kind or algorithm pass to an optimizer unless ``optimizer_kwargs`` is given."""
 _GPU_OPTIONS: Final = {"fused": None, "capturable": False}
 """Options for parameters on a GPU only, and their values on the CPU."""
-_CLASS_BY_OPTION: Final = (
-    ("centered", ("torch.optim.rmsprop", "RMSprop")),
-    ("nesterov", ("torch.optim.sgd", "SGD")),
-)
+_CLASS_BY_OPTION: Final = (("centered", ("torch.optim.rmsprop", "RMSprop")), ("nesterov", ("torch.optim.sgd", "SGD")))
 """Options that only one optimizer has, and its class."""
 
 

@@ -89,7 +89,7 @@ CONVERSIONS: Final = {
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 
 REFUSED: Final = {
-    "ACER": "SB3 has no ACER, nor another algorithm that learns a value of each action from a replay of trajectories",
+    "ACER": "SB3 has no ACER, nor another algorithm that learns a value of each action from a replay of trajectories"
 }
 """Why the agents of an algorithm are not converted."""
 
