@@ -75,14 +75,7 @@ from sbformat.tools.rebuild.data_keys import (
     require_network_arguments,
     require_optimizer_class,
 )
-from sbformat.tools.rebuild.network import (
-    Copies,
-    Tensor,
-    check_weights,
-    find_her_observation,
-    find_inner_algorithm,
-    rebuild_network,
-)
+from sbformat.tools.rebuild.network import Copies, check_weights, read_her, rebuild_network
 from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_optimizer, rebuild_variables
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
@@ -244,8 +237,7 @@ def _start(
     name, certain, _ = archive.algorithm
     her, why_no_her = None, ""
     if name == "HER":
-        name = find_inner_algorithm(archive)
-        her, why_no_her = find_her_observation(archive)
+        name, her, why_no_her = read_her(archive)
     if algorithm is not None and algorithm != name:
         if name is not None and (certain or algorithm not in list_relatives(name)):
             refuse(f"an agent of {name}, not of {algorithm if algorithm in ALGORITHMS else quote(algorithm)}")
@@ -336,9 +328,8 @@ def _rebuild_entries(context: RebuildContext) -> Archive:
     context.new_learning_rate = rate if type(rate) in (int, float) else None
     match = check_weights(context, network, data, policy.refused.values())
     parameters = {_POLICY: policy.state_dict.with_tree(copies.move(network.tree))}
-    old = tuple(Tensor(name, name, info) for name, info in policy.state_dict.tree.items())
     for name, optimizer in optimizers.items():
-        tree = rebuild_optimizer(context, optimizer, old, network, match, policy.computed)
+        tree = rebuild_optimizer(context, optimizer, policy, network, match)
         parameters[name] = archive.parameters[name].with_tree(tree)
         _report_entry(context, name + PTH_SUFFIX, optimizer.notes)
     for name in _list_optimizers(context):

@@ -47,32 +47,17 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
+from sbformat.tools.rebuild import trusted
 from sbformat.tools.rebuild.optimizers import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
 from sbformat.tools.rebuild.rebuild_report import (
     EXCLUDED,
     GOAL_STRATEGIES,
-    METHODS,
     RECREATED,
-    TEXT_KEYS,
     describe_default,
     find_default,
     refuse,
     show,
-)
-from sbformat.tools.rebuild.trusted import (
-    CALLABLES,
-    CLASS_ARGUMENTS,
-    EXTRACTORS,
-    PRIVATE,
-    REPLAY_BUFFERS,
-    check_plain,
-    check_role,
-    describe_unknown,
-    find_class,
-    is_private,
-    iter_parts,
-    list_buffers,
 )
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
@@ -152,7 +137,7 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
         why = "null would replace an object of the agent"
     elif key in EXCLUDED:
         why = "SB3 does not save it: it would replace an object of the agent"
-    elif key in METHODS:
+    elif key in _METHODS:
         why = "the name of a method of the algorithm, which it would replace"
     if not why:
         return (_rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain)(context, key, value)
@@ -161,6 +146,23 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
         context.translate(key, why)
         return DROPPED
     return context.drop(key, why, instead, is_finding=is_finding)
+
+
+_METHODS: Final = frozenset(
+    """
+    _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
+    _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
+    _sample_action _setup_learn _setup_lr_schedule _setup_model _store_transition _trigger_callback
+    _update_current_progress_remaining _update_info_buffer _update_learning_rate _wrap_env collect_rollouts dump_logs
+    evaluate_candidates get_env get_parameters get_vec_normalize_env hessian_vector_product learn load
+    load_replay_buffer logger policy_aliases predict save save_replay_buffer set_env set_logger set_parameters
+    set_random_seed train
+    """.split()  # noqa: SIM905 -- a name a line is no better
+)
+"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
+
+_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
+"""Keys whose value can be a text in SB3."""
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -177,12 +179,12 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
         result = context.encode(meaning) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message)
-    found = list(iter_parts(meaning, _CLOSED))
-    if any(isinstance(part, CALLABLES) for part in found):
+    found = list(trusted.iter_parts(meaning, _CLOSED))
+    if any(isinstance(part, trusted.CALLABLES) for part in found):
         return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
-    if is_private((key, meaning)):
-        return context.drop(key, PRIVATE)
-    if key not in TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
+    if trusted.is_private((key, meaning)):
+        return context.drop(key, trusted.PRIVATE)
+    if key not in _TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
         instead = describe_default(context.algorithm, key) if is_known else None
         return context.drop(key, "it contains a text of the author, where SB3 has none", instead)
     if not is_known and any(  # both could encode a text
@@ -212,7 +214,7 @@ def _find_fault(context: RebuildContext, key: str, shown_as: str | None = None) 
         return ""
     has_code = any(
         isinstance(part, (Node, CarriedClass, CarriedObject)) or (isinstance(part, Function) and part.schedule is None)
-        for part in iter_parts(meaning, _CLOSED)
+        for part in trusted.iter_parts(meaning, _CLOSED)
     )
     return show(meaning, shown_as) if has_code else ""
 
@@ -385,7 +387,7 @@ def _encode_schedule(context: RebuildContext, key: str, found: ScheduleMeaning, 
     written: Any = found.schedule
     if written is None:
         reason = f" ({escape(found.reason, 100)})" if found.reason else ""
-        refuse(f"{describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}")
+        refuse(f"{trusted.describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}")
     if isinstance(written, ConstantSchedule):
         _check_rate(written.value)
     elif isinstance(written, InterpolatedSchedule):
@@ -443,7 +445,7 @@ def _rebuild_unknown_class(context: RebuildContext, key: str, value: object) -> 
     meaning, advice = context.decode_or_none(key), context.options.advice
     if context.is_allowed_name(meaning):
         return context.keep_allowed(key, meaning)
-    why = describe_unknown(meaning, "a policy", advice)
+    why = trusted.describe_unknown(meaning, "a policy", advice)
     if context.keeps_unknown:
         return context.handle_unknown(key, value, why)
     standard = context.sb3_policy
@@ -472,7 +474,7 @@ def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
         return ("",)
     made = context.policy_argument("features_extractor_class")
     extractor = made.function if isinstance(made, Partial) else made
-    is_known = isinstance(extractor, Reference) and find_class(extractor) in EXTRACTORS
+    is_known = isinstance(extractor, Reference) and trusted.find_class(extractor) in trusted.EXTRACTORS
     if extractor is None:
         is_known = _KWARGS not in context.archive.data or context.decode_or_none(_KWARGS) is not None
     is_kept = context.keeps_unknown or extractor in context.allowed
@@ -597,7 +599,7 @@ def _rebuild_argument(context: RebuildContext, place: str, name: str, value: obj
         _check_argument(context, name, value)
     except UnsupportedError as error:
         return context.handle_unknown(place, DROPPED, error.message, "the policy's default", was=value)
-    return context.drop(place, PRIVATE) if is_private((name, value)) else value
+    return context.drop(place, trusted.PRIVATE) if trusted.is_private((name, value)) else value
 
 
 def _always_squashes(context: RebuildContext) -> bool:
@@ -623,15 +625,15 @@ def _always_squashes(context: RebuildContext) -> bool:
 def _check_argument(context: RebuildContext, name: str, value: object) -> None:
     """Check that an argument is known in its role, and can be encoded."""
     allowed = context.allowed.pairs
-    if name in CLASS_ARGUMENTS:
+    if name in trusted.CLASS_ARGUMENTS:
         try:
-            check_role(name, value, allowed)
+            trusted.check_role(name, value, allowed)
         except UnsupportedError:
             if isinstance(value, (str, int, float, type(None), Partial)):
                 raise
-            raise UnsupportedError(describe_unknown(value, name, context.options.advice)) from None
+            raise UnsupportedError(trusted.describe_unknown(value, name, context.options.advice)) from None
     else:
-        check_plain(value, allowed, is_foreign=not context.has_sb3_policy or name in _CLASS_OF)
+        trusted.check_plain(value, allowed, is_foreign=not context.has_sb3_policy or name in _CLASS_OF)
         if name in _NUMBERS and context.has_sb3_policy and not is_number(value):
             refuse(f"expected a number, got {show(value)}")
     context.encode_allowed(value)
@@ -644,14 +646,14 @@ def _rebuild_class_arguments(context: RebuildContext, place: str, name: str, arg
     :param arguments: of the policy
     """
     given, owner, policy = arguments[name], arguments.get(_CLASS_OF[name]), context.sb3_policy
-    pair = find_class(owner)
+    pair = trusted.find_class(owner)
     if given is None or policy is None or (owner is not None and pair is None):
         return given
     if name == "optimizer_kwargs":
         row = OPTIMIZERS.get(pair or ADAM)
         accepted = None if row is None else row.arguments
     else:
-        accepted = EXTRACTORS.get(pair or POLICIES[policy.pair].extractor)
+        accepted = trusted.EXTRACTORS.get(pair or POLICIES[policy.pair].extractor)
     if accepted is None:
         return given
     if type(given) is not dict:
@@ -682,8 +684,10 @@ def _rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> A
             return context.keep_allowed(key, meaning)
         pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
         has_keys = isinstance(context.decode_or_none("observation_space"), DictSpace)
-        if pair not in list_buffers(key, context.algorithm, is_dict=context.her_observation is not None or has_keys):
-            refuse(describe_unknown(meaning, "a buffer of such observations", context.options.advice))
+        if pair not in trusted.list_buffers(
+            key, context.algorithm, is_dict=context.her_observation is not None or has_keys
+        ):
+            refuse(trusted.describe_unknown(meaning, "a buffer of such observations", context.options.advice))
         if pair == NSTEP_BUFFER:  # SB3 warns of one that it did not choose itself
             context.translate(key, "null: SB3 chooses it for n_steps > 1")
             return None
@@ -712,11 +716,11 @@ def _rebuild_buffer_kwargs(context: RebuildContext, key: str, value: object) -> 
             context.drop(place, "the buffer has no such argument", was=part)
         elif name == "goal_selection_strategy" and accepted is not None:
             kept[name] = _rebuild_goal_strategy(context, place, part)
-        elif is_private((name, part)):
-            context.drop(place, PRIVATE)
+        elif trusted.is_private((name, part)):
+            context.drop(place, trusted.PRIVATE)
         else:
             try:
-                check_plain(part, context.allowed.pairs, is_foreign=accepted is None)
+                trusted.check_plain(part, context.allowed.pairs, is_foreign=accepted is None)
                 context.encode_allowed(part)
                 kept[name] = part
             except UnsupportedError as error:
@@ -740,8 +744,10 @@ def _list_buffer_arguments(context: RebuildContext, key: str) -> Collection[str]
     chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else ("", "")
     pair = current_name(meaning.pair) if isinstance(meaning, Reference) else chosen
     if pair == HER_BUFFER or context.her_observation is not None:
-        return REPLAY_BUFFERS[HER_BUFFER]
-    return REPLAY_BUFFERS[NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(REPLAY_BUFFERS))]
+        return trusted.REPLAY_BUFFERS[HER_BUFFER]
+    return trusted.REPLAY_BUFFERS[
+        NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(trusted.REPLAY_BUFFERS))
+    ]
 
 
 def _rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -> str:

@@ -172,16 +172,15 @@ class HerObservation(Record):
         return self.widened[memory][0]
 
 
-def find_inner_algorithm(archive: Archive) -> str:
-    """Return the algorithm that HER wrapped."""
+def read_her(archive: Archive) -> tuple[str, HerObservation | None, str]:
+    """Return the algorithm that HER wrapped, and the parts of its observations, or None and why they are not known."""
     model = archive.decode("model_class")
     if not isinstance(model, Reference):
         refuse("model_class, the algorithm that HER wrapped, is not known", DATA_ENTRY)
-    return model.name
+    return model.name, *_find_observation(archive)
 
 
-def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
-    """Return the parts of the observation in an archive of HER, or None and why they are not known."""
+def _find_observation(archive: Archive) -> tuple[HerObservation | None, str]:
     try:
         space: Any = archive.decode("observation_space")
         last: Any = archive.decode("_last_obs")
@@ -463,7 +462,7 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     return made
 
 
-def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tensor]:
+def list_parameters(tensors: Iterable[Tensor], prefix: str = "") -> list[Tensor]:
     """Return the tensors of a module that are parameters, each once, in the order of torch's ``parameters()``."""
     seen = set()
     found = []

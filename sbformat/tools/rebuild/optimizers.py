@@ -26,17 +26,18 @@ from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coe
 from sbformat.nets.reading import is_optimizer_tree, online_network, optimized_parameters
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.tools.rebuild.network import Copies, list_parameters, make_scalar, make_storage
+from sbformat.tools.rebuild.network import Copies, Tensor, list_parameters, make_scalar, make_storage
 from sbformat.tools.rebuild.rebuild_report import Row, refuse, show
 from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
+    from sbformat.nets.wrappers import Unwrapped
     from sbformat.pkl.tree import Pair
-    from sbformat.tools.rebuild.network import HerObservation, Network, Tensor
+    from sbformat.tools.rebuild.network import HerObservation, Network
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 
 Shapes = list[tuple[int, ...]]
@@ -331,25 +332,19 @@ def _is_option(value: Any) -> bool:
 
 
 def rebuild_optimizer(
-    context: RebuildContext,
-    made: Optimizer,
-    old: tuple[Tensor, ...],
-    network: Network,
-    match: NetworkMatch | None,
-    computed: Collection[str] = (),
+    context: RebuildContext, made: Optimizer, policy: Unwrapped, network: Network, match: NetworkMatch | None
 ) -> dict[str, Any]:
     """Return an optimizer's state dict for the target; what was done is in its notes.
 
     :param made: the optimizer as it was
-    :param old: the tensors of the old network
+    :param policy: the old network
     :param network: the new one
     :param match: the policy as SB3 makes it; None when it is not known
-    :param computed: the names of tensors that were computed from others
     """
     made.renumber()
     pair, options, shapes = _describe_new(context, made.name, match)
     prefix = _MODULES.get(made.name)
-    is_computed = prefix is not None and any(name.startswith(prefix) for name in computed)
+    is_computed = prefix is not None and any(name.startswith(prefix) for name in policy.computed)
     if is_computed:
         made.state = {}
         if len(made.groups) == 1 and shapes is not None:
@@ -360,6 +355,7 @@ def rebuild_optimizer(
         online = len(list_parameters(network.tensors, module))
         made.match_target_network(online, has_online_only=context.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "" and not is_computed:
+        old = [Tensor(name, name, info) for name, info in policy.state_dict.tree.items()]
         made.reorder(list_parameters(old), list_parameters(network.tensors))
     if context.her_observation is not None and prefix is not None:
         made.widen(context.her_observation, list_parameters(network.tensors, prefix))

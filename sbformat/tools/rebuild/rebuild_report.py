@@ -198,22 +198,6 @@ RECREATED: Final = {
 }
 """Keys whose values SB3's ``load`` creates again, and what it creates them from."""
 
-METHODS: Final = frozenset(
-    """
-    _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
-    _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
-    _sample_action _setup_learn _setup_lr_schedule _setup_model _store_transition _trigger_callback
-    _update_current_progress_remaining _update_info_buffer _update_learning_rate _wrap_env collect_rollouts dump_logs
-    evaluate_candidates get_env get_parameters get_vec_normalize_env hessian_vector_product learn load
-    load_replay_buffer logger policy_aliases predict save save_replay_buffer set_env set_logger set_parameters
-    set_random_seed train
-    """.split()  # noqa: SIM905 -- a name a line is no better
-)
-"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
-
-TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
-"""Keys whose value can be a text in SB3."""
-
 EXCLUDED: Final = frozenset(
     {
         "env", "eval_env", "device", "policy", "actor", "actor_target", "critic", "critic_target", "q_net",
