@@ -23,16 +23,12 @@ from sbformat.known.dangerous import ADDRESS
 from sbformat.known.numpy import unpack_items
 from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER, SCHEDULE_KEYS
 from sbformat.known.spaces import DictSpace, Space
-from sbformat.known.table import current_name, find
+from sbformat.known.table import current_name
 from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
     ConstantSchedule,
-    DType,
     EnumMember,
     FloatSchedule,
     Function,
-    Instance,
     InterpolatedSchedule,
     LinearSchedule,
     Partial,
@@ -44,7 +40,6 @@ from sbformat.nets.arguments import Agent, NetworkError
 from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
 from sbformat.nets.sb3 import POLICIES, require_gsde
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Node
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild import trusted
@@ -60,7 +55,7 @@ from sbformat.tools.rebuild.rebuild_report import (
     show,
 )
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.render import FROM_BYTECODE, render_line
+from sbformat.values.render import FROM_BYTECODE
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
 
 if TYPE_CHECKING:
@@ -167,9 +162,6 @@ _TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
 
 # -- any value ----------------------------------------------------------------------------------------
 
-_CLOSED: Final = (ArrayInfo, Reference, EnumMember, DType)
-"""Types of values whose parts are numbers and known names."""
-
 
 def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
     """Return a value without code, which SB3 sets on the agent."""
@@ -179,7 +171,7 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
         result = context.encode(meaning) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message)
-    found = list(trusted.iter_parts(meaning, _CLOSED))
+    found = list(trusted.iter_parts(meaning, trusted.CLOSED))
     if any(isinstance(part, trusted.CALLABLES) for part in found):
         return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
     if trusted.is_private((key, meaning)):
@@ -210,13 +202,8 @@ def _find_fault(context: RebuildContext, key: str, shown_as: str | None = None) 
         meaning = context.decode(key)
     except UnsupportedError as error:
         return error.message
-    if isinstance(find_meaning(meaning).schedule, (ConstantSchedule, LinearSchedule)):
-        return ""
-    has_code = any(
-        isinstance(part, (Node, CarriedClass, CarriedObject)) or (isinstance(part, Function) and part.schedule is None)
-        for part in trusted.iter_parts(meaning, _CLOSED)
-    )
-    return show(meaning, shown_as) if has_code else ""
+    is_schedule = isinstance(find_meaning(meaning).schedule, (ConstantSchedule, LinearSchedule))
+    return show(meaning, shown_as) if not is_schedule and trusted.contains_code(meaning) else ""
 
 
 def _note_fault(context: RebuildContext, key: str, value: object) -> None:
@@ -762,10 +749,6 @@ def _rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -
 
 # -- action noise -------------------------------------------------------------------------------------
 
-_NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
-"""Attributes of noise that are noise themselves."""
-_MAX_NOISE_DEPTH: Final = 4
-
 
 def _rebuild_action_noise(context: RebuildContext, key: str, value: object) -> Any:
     """Return noise of SB3 that consists of numbers."""
@@ -774,32 +757,12 @@ def _rebuild_action_noise(context: RebuildContext, key: str, value: object) -> A
         return None
     try:
         meaning = context.decode(key)
-        _check_noise(meaning, _MAX_NOISE_DEPTH)
+        trusted.check_noise(meaning)
         result = context.encode(meaning)
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message, "no noise")
     context.translate(key, show(meaning))
     return result
-
-
-def _check_noise(value: object, depth: int) -> None:
-    """Check that noise consists of numbers, or of noise that is nested up to a depth."""
-    if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
-        refuse(f"{show(value)} is not known as action noise")
-    for name, part in value.attributes.items():
-        if name in _NOISE_PARTS:
-            for noise in part if isinstance(part, list) else [part]:
-                _check_noise(noise, depth - 1)
-        elif not _is_noise_number(name, part):
-            of, shown = (escape(render_line(shown), 100) for shown in (value, part))
-            refuse(f"{escape(str(name), 80)} of {of}: expected a number, got {shown}")
-
-
-def _is_noise_number(name: object, part: object) -> bool:
-    if name in ("_dtype", "dtype"):
-        is_name = isinstance(part, Reference) and part.name.startswith(("float", "int"))
-        return is_name and "number" in find(part.pair).uses  # type: ignore[attr-defined]
-    return part is None or type(part) in (bool, int, float) or (isinstance(part, ArrayInfo) and part.dtype[1] in "biuf")
 
 
 # -- what SB3's load needs ----------------------------------------------------------------------------

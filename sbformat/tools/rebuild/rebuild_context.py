@@ -10,6 +10,7 @@ every other argument as an attribute of the agent.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
@@ -135,13 +136,15 @@ class RebuildContext:
         self.algorithm = algorithm
         self.family = ALGORITHMS[algorithm]
         self.options = options
+        self.target = options.target
+        self.keeps_unknown = options.on_unknown == "keep"
+        """Whether what cannot be rebuilt is copied."""
         self.assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assigned.items()}
         self.has_defaults = decoded is not None
         """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
         """The parts of an observation, in an archive of HER before SB3 1.1."""
         self.why_no_her_observation = ""
-        """Why they are not known."""
         self.last_learning_rate: float | None = None
         """The learning rate that the first optimizer had last."""
         self.new_learning_rate: float | None = None
@@ -153,7 +156,6 @@ class RebuildContext:
         self.why_policy_replaced = ""
         """Why SB3's standard policy takes the place of the archive's."""
         self.allowed = Allowed(options.allow)
-        """Names outside the tables that may be kept."""
         self.rows: list[Row] = []
         """The report so far."""
         self.refused: list[str] = []
@@ -161,16 +163,6 @@ class RebuildContext:
         self._decoded: dict[str, object] = dict(decoded or {})
 
     # -- the archive ----------------------------------------------------------------------------------
-
-    @property
-    def target(self) -> Release:
-        """The release that will load the result."""
-        return self.options.target
-
-    @property
-    def keeps_unknown(self) -> bool:
-        """Whether what cannot be rebuilt is copied."""
-        return self.options.on_unknown == "keep"
 
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key."""
@@ -201,25 +193,21 @@ class RebuildContext:
     @property
     def sb3_policy(self) -> Reference | None:
         """The policy class of the result, by its name of today, when it is SB3's own; None for a custom class."""
+        policies = self.family.policies
         chosen = self.options.policy_class
         if chosen is None and self.her_observation is not None:
-            chosen = Reference(*self.family.policies["MultiInputPolicy"])
+            chosen = Reference(*policies["MultiInputPolicy"])
         if chosen is None:
             chosen = self.original_sb3_policy
         if chosen is None and not self.keeps_custom_policy:
-            chosen = self._find_standard_policy()
-        return chosen if chosen is not None and chosen.pair in self.family.policies.values() else None
-
-    def _find_standard_policy(self) -> Reference | None:
-        """Return the policy class that SB3 itself has for the observations."""
-        try:
-            space = self.decode("observation_space")
-        except UnsupportedError:
-            return None
-        is_known = isinstance(space, Space)
-        kind = "MultiInput" if is_known and space.has_keys else "Cnn" if is_known and space.is_image() else "Mlp"
-        pair = next((pair for alias, pair in self.family.policies.items() if alias.startswith(kind)), None)
-        return None if pair is None else Reference(*pair)
+            with suppress(UnsupportedError):  # the class that SB3 itself has for the observations
+                space = self.decode("observation_space")
+                is_known = isinstance(space, Space)
+                kind = (
+                    "MultiInput" if is_known and space.has_keys else "Cnn" if is_known and space.is_image() else "Mlp"
+                )
+                chosen = next((Reference(*policies[alias]) for alias in policies if alias.startswith(kind)), None)
+        return chosen if chosen is not None and chosen.pair in policies.values() else None
 
     @property
     def has_sb3_policy(self) -> bool:
@@ -229,13 +217,13 @@ class RebuildContext:
     @property
     def original_sb3_policy(self) -> Reference | None:
         """The policy class of the archive, by its name of today, when SB3 has it for the algorithm."""
-        meaning = self.decode_or_none("policy_class")
-        if isinstance(meaning, str) and meaning in self.family.policies:
-            return Reference(*self.family.policies[meaning])
-        known = Reference(*current_name(meaning.pair)) if isinstance(meaning, Reference) else None
-        if self.preset is not None:
-            known = Reference(*self.preset[0])
-        return known if known is not None and known.pair in self.family.policies.values() else None
+        meaning, policies = self.decode_or_none("policy_class"), self.family.policies
+        pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
+        if isinstance(meaning, str):
+            pair = policies.get(meaning)
+        elif self.preset is not None:
+            pair = self.preset[0]
+        return Reference(*pair) if pair is not None and pair in policies.values() else None
 
     @property
     def preset(self) -> tuple[Pair, dict[str, Any]] | None:

@@ -15,14 +15,17 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.errors import quote
+from sbformat.errors import escape, quote
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name, find, list_place
 from sbformat.known.types import (
     CarriedClass,
+    CarriedObject,
     ConstantSchedule,
+    DType,
+    EnumMember,
     FloatSchedule,
     Function,
     Instance,
@@ -41,6 +44,7 @@ from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
 from sbformat.tools.rebuild.rebuild_report import Required, refuse, show, show_name
 from sbformat.values import encode
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -392,3 +396,40 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
 def _is_harmless(pair: Pair) -> bool:
     """Return whether a name only makes a layer, an optimizer or a number when it is called."""
     return any(pair in classes for classes in _ROLES.values()) or not find(pair).uses.isdisjoint({"dtype", "number"})
+
+
+# -- code, action noise -------------------------------------------------------------------------------
+
+CLOSED: Final = (ArrayInfo, Reference, EnumMember, DType)
+"""Types of values whose parts are numbers and known names."""
+_NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
+"""Attributes of noise that are noise themselves."""
+_MAX_NOISE_DEPTH: Final = 4
+
+
+def contains_code(value: object) -> bool:
+    """Return whether a value contains what is not known, or carries code by value."""
+    return any(
+        isinstance(part, (Node, CarriedClass, CarriedObject)) or (isinstance(part, Function) and part.schedule is None)
+        for part in iter_parts(value, CLOSED)
+    )
+
+
+def check_noise(value: object, depth: int = _MAX_NOISE_DEPTH) -> None:
+    """Check that noise consists of numbers, or of noise that is nested up to a depth."""
+    if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
+        refuse(f"{show(value)} is not known as action noise")
+    for name, part in value.attributes.items():
+        if name in _NOISE_PARTS:
+            for noise in part if isinstance(part, list) else [part]:
+                check_noise(noise, depth - 1)
+        elif not _is_noise_number(name, part):
+            of, shown = (escape(render_line(shown), 100) for shown in (value, part))
+            refuse(f"{escape(str(name), 80)} of {of}: expected a number, got {shown}")
+
+
+def _is_noise_number(name: object, part: object) -> bool:
+    if name in ("_dtype", "dtype"):
+        is_name = isinstance(part, Reference) and part.name.startswith(("float", "int"))
+        return is_name and "number" in find(part.pair).uses  # type: ignore[attr-defined]
+    return part is None or type(part) in (bool, int, float) or (isinstance(part, ArrayInfo) and part.dtype[1] in "biuf")
