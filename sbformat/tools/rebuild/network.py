@@ -36,7 +36,7 @@ from sbformat.nets.arguments import Agent, NetworkError, is_true
 from sbformat.nets.reading import compare_network, read_shapes
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.values import DTYPES, Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import DTYPES, Storage, TensorInfo
 from sbformat.tools.rebuild.rebuild_report import refuse
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ class Copies:
         return info._replace(storage=self._made[id(old)][0])
 
     def move(self, value: Any) -> Any:
-        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers."""
+        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers.
+
+        What no optimizer of torch stores, such as sparse tensors, is unchanged: ``Optimizer`` leaves it out.
+        """
         if id(value) not in self._made:
             made = self._move(value)
             if made is value:
@@ -99,11 +102,7 @@ class Copies:
         if isinstance(value, TensorInfo):
             moved = value if value.storage.location == _CPU else self.copy_tensor(value)
             return moved._replace(state=None)
-        if isinstance(value, (SparseTensor, QuantizedTensor)):
-            return type(value)(*(self.move(part) for part in value))
-        if isinstance(value, ArrayInfo) and value.is_scalar:
-            return value.to_numpy().item()
-        return Device(_CPU) if isinstance(value, Device) else value
+        return value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
 
 
 def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:

@@ -3,9 +3,6 @@
 In: decoded values, and the names that the caller allows. Out: plain JSON where SB3 accepts it, else a new blob; an
 :class:`~sbformat.errors.UnsupportedError` for what SB3 would call without being known in that role. A class that is
 known in another role is not known here: ``torch.optim.Adam`` as an activation is as unknown as a custom class.
-
-Sources of the roles: SB3 and sb3-contrib 2.0 to 2.9, ``common/buffers.py``, ``her/her_replay_buffer.py``,
-``common/torch_layers.py``.
 """
 
 from __future__ import annotations
@@ -105,24 +102,24 @@ def _is_json(value: object) -> bool:
 
 def _describe(value: object) -> tuple[str, dict[str, Any]]:
     """Return the class that SB3 writes as ``:type:``, and the hints beside the blob, which people read and SB3 not."""
-    name, hints = type(value).__name__, {}
+    if isinstance(value, Reference):
+        return "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
+    if isinstance(value, Space):
+        return ".".join(value.pair), value.make_hints()
+    name = type(value).__name__
     if isinstance(value, ArrayInfo):
         name = "numpy.ndarray"
-    elif isinstance(value, Reference):
-        name, hints = "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
-    elif isinstance(value, Space):
-        name, hints = ".".join(value.pair), value.make_hints()
     elif isinstance(value, (ConstantSchedule, FloatSchedule, LinearSchedule)):
         name = f"stable_baselines3.common.utils.{name}"
     elif isinstance(value, InterpolatedSchedule):
         name = "functools.partial"
     elif isinstance(value, TrainFreq):
-        name = "stable_baselines3.common.type_aliases.TrainFreq"
+        name = f"stable_baselines3.common.type_aliases.{name}"
     elif isinstance(value, Instance):
         name = str(value.type)
     elif isinstance(value, (OrderedDict, deque)):
         name = f"collections.{name}"
-    return name, hints
+    return name, {}
 
 
 # -- private texts ------------------------------------------------------------------------------------
@@ -216,51 +213,46 @@ class Allowed:
 
         def replace(part: Any) -> Any:
             if id(part) not in made:
-                made[id(part)] = _replace(part), part
+                made[id(part)] = replace_new(part), part
             return made[id(part)][0]
 
-        def _replace(part: Any) -> Any:
+        def replace_new(part: Any) -> Any:
             if isinstance(part, (Global, Reference)):
                 is_kept = not getattr(part, "updates", None) and part in self
                 return self.require(place, part.pair) if is_kept else part
             if type(part) in (list, tuple):
-                return type(part)([replace(inner) for inner in part])
+                return type(part)(map(replace, part))
             if type(part) in (dict, OrderedDict):
                 return type(part)((key, replace(inner)) for key, inner in part.items())
-            if isinstance(part, Partial):
-                return Partial(*map(replace, (part.function, part.args, part.keywords)))
             if isinstance(part, FloatSchedule):
                 return FloatSchedule(replace(part.schedule))
-            found = _read_partial(part)
-            if found is None or found.function not in self:
+            found = part if isinstance(part, Partial) else _read_partial(part)
+            if found is None or (found is not part and found.function not in self):
                 return part
-            keywords = {key: replace(inner) for key, inner in found.keywords.items()}
-            return Partial(replace(found.function), tuple(map(replace, found.args)), keywords)
+            return Partial(*map(replace, (found.function, found.args, found.keywords)))
 
         return replace(value) if self._names else value
 
 
 def _read_partial(call: object) -> Partial | None:
     """Return a partial that the decoder left as a call, since its function is not known; None for anything else."""
-    updates = call.updates or [] if isinstance(call, Call) else []
-    state = updates[0].value if len(updates) == 1 else None
-    function = call.func if isinstance(call, Call) else None
-    if not isinstance(function, Global) or function.pair != ("functools", "partial"):
+    if not isinstance(call, Call) or not isinstance(call.func, Global) or call.func.pair != ("functools", "partial"):
         return None
+    updates = call.updates or []
+    state = updates[0].value if len(updates) == 1 else None
     if type(state) is not tuple or len(state) != 4 or not isinstance(state[0], Global) or type(state[1]) is not tuple:
         return None  # function, arguments, keywords, attributes
     has_keywords = isinstance(state[2], Dict) and all(type(key) is str for key, _ in state[2])
     keywords = dict(state[2]) if has_keywords else {}
     if state[2] and (not has_keywords or len(keywords) != len(state[2])):
         return None
-    args = tuple(map(_recognize, state[1]))
-    return Partial(state[0], args, {str(key): _recognize(part) for key, part in keywords.items()})
 
+    def recognize(part: object) -> object:
+        is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
+        return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]
 
-def _recognize(part: object) -> object:
-    """Return a known name in an inert tree as a reference; anything else unchanged."""
-    is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
-    return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]
+    args = tuple(map(recognize, state[1]))
+    return Partial(state[0], args, {str(key): recognize(part) for key, part in keywords.items()})
 
 
 def describe_harm(pair: Pair) -> str | None:
@@ -282,12 +274,11 @@ def describe_unknown(value: object, role: str, advice: Advice) -> str:
     :param role: what it should have been, with an article: ``a policy``
     :param advice: for the function that the caller used
     """
-    shown = show(value)
     name = value if isinstance(value, (Global, Reference)) else _find_function(value)
     if isinstance(value, (CarriedClass, Function)):
-        return f"{shown}: custom code carried by value, without a name to allow"
+        return f"{show(value)}: custom code carried by value, without a name to allow"
     if name is None or getattr(name, "updates", None):
-        return f"{shown} is not known as {role}"
+        return f"{show(value)} is not known as {role}"
     harm = describe_harm(name.pair)
     if harm:
         return f"{show_name(name)} {harm}"
@@ -386,16 +377,17 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
     for part in iter_parts(value, (), with_keys=True):
         if not isinstance(part, (*CALLABLES, Module)):
             continue
-        if isinstance(part, Reference) and (part.pair in allowed or (is_foreign and _is_harmless(part.pair))):
-            continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
+        if isinstance(part, Reference) and part.pair in allowed:
+            continue
+        if (
+            isinstance(part, Reference) and is_foreign
+        ):  # a name that makes a layer, an optimizer or a number is harmless
+            is_number = not find(part.pair).uses.isdisjoint({"dtype", "number"})
+            if is_number or any(part.pair in classes for classes in _ROLES.values()):
+                continue
         refuse(f"{show(part)} can be called, and is not known in this role")
-
-
-def _is_harmless(pair: Pair) -> bool:
-    """Return whether a name only makes a layer, an optimizer or a number when it is called."""
-    return any(pair in classes for classes in _ROLES.values()) or not find(pair).uses.isdisjoint({"dtype", "number"})
 
 
 # -- code, action noise -------------------------------------------------------------------------------
