@@ -173,7 +173,7 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
         parameters={name: StateDict.from_arrays(tree) for name, tree in parameters.items()},
         pytorch_variables=StateDict.from_arrays(variables),
     )
-    rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
+    rows = (*keys.rows, *network.rows, *_report_rest(agent))
     return Conversion(network.algorithm, agent.algorithm, made, keys.settings, rows)
 
 
@@ -190,8 +190,8 @@ def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.n
     return OrderedDict(zip(chain(found, map(str, count())), network.arrays))
 
 
-def _report_unused(agent: Sb2Agent) -> Iterator[Row]:
-    """Yield a row for each scope with parameters that no converter read or reported."""
+def _report_rest(agent: Sb2Agent) -> Iterator[Row]:
+    """Yield a row for each scope with parameters that no converter read or reported, and for the entries of a zip."""
     scopes: dict[str, list[str]] = {}
     for name in agent.parameters:
         if name not in agent.used:
@@ -201,11 +201,7 @@ def _report_unused(agent: Sb2Agent) -> Iterator[Row]:
         message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
         is_finding = not is_copy and scope not in names
         yield Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
-
-
-def _report_entries(archive: Archive) -> Iterator[Row]:
-    """Yield the rows of the entries of a zip other than ``data`` and ``parameters``."""
-    for name in archive.entries if archive.format == "sb2-zip" else ():
+    for name in agent.archive.entries if agent.archive.format == "sb2-zip" else ():
         if name == SB2_PARAMETER_LIST_ENTRY:
             yield Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
         elif name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY):
@@ -233,7 +229,15 @@ def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collect
         if setting.source is None and not setting.note and key != "policy_kwargs"
     }
     kept = [row for place, row in made.items() if place not in silent or row.action == "dropped"]
-    return (*kept, *_merge_entries(rows))
+    form = f"{POLICY_ENTRY}, under the names and in the form of torch"
+    of_entries = [Row(SB2_PARAMETERS_ENTRY, None, "translated", form)]
+    seen = {DATA_ENTRY, POLICY_ENTRY}
+    for row in rows:
+        if row.entry not in seen:
+            seen.add(row.entry)
+            fresh = Row(row.entry, None, "translated", "a fresh state: SB2 does not save that of its optimizers")
+            of_entries.append(fresh if OPTIMIZER_WORD in row.entry else row)
+    return (*kept, *of_entries)
 
 
 def _add_row(made: dict[tuple[str, str | None], Row], row: Row) -> None:
@@ -259,16 +263,3 @@ def _merge_row(conversion: Conversion, row: Row) -> Row:
     name, place = (setting.source or key) + below, key + below
     action = "translated" if row.action == "kept" and message else row.action
     return row._replace(key=name, action=action, message=message, new_key=place if place != name else None)
-
-
-def _merge_entries(rows: Sequence[Row]) -> Iterator[Row]:
-    yield Row(SB2_PARAMETERS_ENTRY, None, "translated", f"{POLICY_ENTRY}, under the names and in the form of torch")
-    seen = {DATA_ENTRY}
-    for row in rows:
-        if row.entry in seen:
-            continue
-        seen.add(row.entry)
-        if OPTIMIZER_WORD in row.entry:
-            yield Row(row.entry, None, "translated", "a fresh state: SB2 does not save that of its optimizers")
-        elif row.entry != POLICY_ENTRY:
-            yield row

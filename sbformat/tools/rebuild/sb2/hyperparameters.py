@@ -208,7 +208,14 @@ def convert_ppo2_keys(keys: Keys) -> None:
     keys.copy("n_steps", "learning_rate", "ent_coef")
     _convert_gradient_norm(keys)
     keys.copy(lam="gae_lambda", noptepochs="n_epochs", cliprange="clip_range")
-    _convert_value_clipping(keys)
+    source, number = "cliprange_vf", keys.number("cliprange_vf")
+    if number is not None and number < 0:
+        keys.set("clip_range_vf", None, source, f"None: {number}, a negative number, means no clipping")
+    elif keys.get(source) is not None:
+        keys.rename(source, "clip_range_vf")
+    elif "cliprange" in keys:
+        note = "that of cliprange, with which PPO2 clips the value function, too"
+        keys.set("clip_range_vf", keys.agent.data["cliprange"], source if source in keys else None, note)
     _convert_batch_size(keys)
     coefficient = keys.number("vf_coef")
     if coefficient is not None:
@@ -220,22 +227,13 @@ def convert_ppo2_keys(keys: Keys) -> None:
     keys.set("target_kl", None, None, "PPO2 does not stop an update early")
 
 
-def _convert_value_clipping(keys: Keys) -> None:
-    """Set ``clip_range_vf``: in SB2 None or no key means ``cliprange``, a negative number no clipping."""
-    source, note = "cliprange_vf", "that of cliprange, with which PPO2 clips the value function, too"
-    number = keys.number(source)
-    if number is not None and number < 0:
-        keys.set("clip_range_vf", None, source, f"None: {number}, a negative number, means no clipping")
-    elif keys.get(source) is not None:
-        keys.rename(source, "clip_range_vf")
-    elif "cliprange" in keys:
-        keys.set("clip_range_vf", keys.agent.data["cliprange"], source if source in keys else None, note)
-
-
 def _convert_batch_size(keys: Keys) -> None:
+    """Set the size of minibatches, of which SB2 stores the number."""
     parts = [keys.number(key, default) for key, default in (("n_steps", None), ("n_envs", 1), ("nminibatches", None))]
     steps, envs, batches = parts
-    size = steps * envs // batches if all(type(part) is int and part > 0 for part in parts) else 0  # type: ignore[operator]
+    size = 0
+    if all(type(part) is int and part > 0 for part in parts):
+        size = steps * envs // batches  # type: ignore[operator]
     if size > 0:
         note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
         keys.set("batch_size", size, "nminibatches", note)
@@ -248,7 +246,15 @@ def convert_ppo1_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of PPO1 to PPO's."""
     keys.copy(timesteps_per_actorbatch="n_steps", optim_epochs="n_epochs", optim_batchsize="batch_size")
     keys.copy(entcoeff="ent_coef", lam="gae_lambda")
-    _convert_annealed(keys)
+    schedule = keys.get("schedule", "constant")
+    for source, key in (("optim_stepsize", "learning_rate"), ("clip_param", "clip_range")):
+        number = keys.number(source)
+        if number is not None and schedule == "linear":
+            keys.set(key, LinearSchedule(float(number), 0.0, 1.0), source, "linear, as schedule says")
+        else:
+            keys.rename(source, key)
+    if schedule in ("constant", "linear") and "schedule" in keys:
+        keys.merge("schedule", "learning_rate", f"and of clip_range, {schedule}")
     epsilon = keys.number("adam_epsilon")
     if epsilon is not None:
         keys.policy_kwargs["optimizer_kwargs"] = {"eps": epsilon}
@@ -260,19 +266,6 @@ def convert_ppo1_keys(keys: Keys) -> None:
     keys.set("max_grad_norm", _UNCLIPPED, None, "PPO1 does not clip gradients, and no gradient is as long as that")
     keys.set("normalize_advantage", True, None, "PPO1 normalizes those of a rollout, SB3 those of a minibatch")
     keys.set("target_kl", None, None, "PPO1 does not stop an update early")
-
-
-def _convert_annealed(keys: Keys) -> None:
-    """Set the learning rate and clip range of PPO1, which ``schedule`` applies to both."""
-    schedule = keys.get("schedule", "constant")
-    for source, key in (("optim_stepsize", "learning_rate"), ("clip_param", "clip_range")):
-        number = keys.number(source)
-        if number is not None and schedule == "linear":
-            keys.set(key, LinearSchedule(float(number), 0.0, 1.0), source, "linear, as schedule says")
-        else:
-            keys.rename(source, key)
-    if schedule in ("constant", "linear") and "schedule" in keys:
-        keys.merge("schedule", "learning_rate", f"and of clip_range, {schedule}")
 
 
 # -- A2C, ACKTR ---------------------------------------------------------------------------------------
@@ -421,7 +414,10 @@ def convert_dqn_keys(keys: Keys) -> None:
     keys.set("gradient_steps", 1, None, "SB2 makes one step each time")
     keys.set("tau", 1.0, None, "SB2 copies the network to its target")
     keys.set("max_grad_norm", 10, None, "SB2's limit, there of each tensor alone")
-    _set_exploration_rate(keys)
+    info = keys.agent.model.tensors.get(_EPSILON)
+    rate = float(keys.agent.array(_EPSILON, "float64")) if info is not None and not info.shape else -1.0
+    if 0 <= rate <= 1:
+        keys.set("exploration_rate", rate, None, f"{_EPSILON}: the rate that training had last")
     is_double = keys.get("double_q") is True
     message = "double Q-learning, which SB3 has not" if is_double else "SB3 has no double Q-learning either"
     keys.drop("double_q", message, "DQN's own target" if is_double else None, is_finding=is_double)
@@ -529,15 +525,6 @@ def _set_train_freq(keys: Keys, source: str) -> None:
         keys.set("train_freq", TrainFreq(1, EnumMember(FREQUENCY_UNIT, "step")))
 
 
-def _set_exploration_rate(keys: Keys) -> None:
-    """Set the rate of random actions to the one that training had last."""
-    info = keys.agent.model.tensors.get(_EPSILON)
-    if info is not None and not info.shape:
-        rate = float(keys.agent.array(_EPSILON, "float64"))
-        if 0 <= rate <= 1:
-            keys.set("exploration_rate", rate, None, f"{_EPSILON}: the rate that training had last")
-
-
 def _convert_exploration(keys: Keys) -> None:
     """Convert the noise of actions; SB3 has no random actions after the start."""
     if "action_noise" in keys:
@@ -569,7 +556,7 @@ def _to_float(value: object) -> object:
         return value
 
 
-NOT_TRAINED_WITH: Final = {
+_NOT_TRAINED_WITH: Final = {
     "n_cpu_tf_sess": "the number of threads of TensorFlow",
     "nprocs": "the number of threads of TensorFlow",
     "_vectorize_action": "SB3 determines it from the environment",
@@ -581,17 +568,6 @@ NOT_TRAINED_WITH: Final = {
 
 def convert_common_keys(network: ConvertedNetwork, keys: Keys) -> None:
     """Convert the keys that are the same in all algorithms, then report every key that is left."""
-    _convert_network_keys(network, keys)
-    keys.copy("gamma", "verbose", "seed", "n_envs", "num_timesteps", "tensorboard_log")
-    for key, why in NOT_TRAINED_WITH.items():
-        keys.drop(key, why, is_finding=False)
-    for key in keys.agent.data:
-        if key not in keys.done:
-            keys.drop(key, f"{network.algorithm} of SB3 has nothing like it", is_finding=not key.startswith("_"))
-
-
-def _convert_network_keys(network: ConvertedNetwork, keys: Keys) -> None:
-    """Set the keys that decide on the network."""
     model = keys.agent.model
     policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
     keys.set("policy_class", policy_class, "policy", "; ".join(model.inferred))
@@ -602,3 +578,9 @@ def _convert_network_keys(network: ConvertedNetwork, keys: Keys) -> None:
     keys.set("action_space", model.action_space, "action_space")
     source = "policy_kwargs" if "policy_kwargs" in keys else None
     keys.set("policy_kwargs", {**network.policy_kwargs, **keys.policy_kwargs}, source)
+    keys.copy("gamma", "verbose", "seed", "n_envs", "num_timesteps", "tensorboard_log")
+    for key, why in _NOT_TRAINED_WITH.items():
+        keys.drop(key, why, is_finding=False)
+    for key in keys.agent.data:
+        if key not in keys.done:
+            keys.drop(key, f"{network.algorithm} of SB3 has nothing like it", is_finding=not key.startswith("_"))

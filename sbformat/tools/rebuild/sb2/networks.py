@@ -650,8 +650,13 @@ class _Ddpg(Record):
 
 def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
     """Return the networks of DDPG."""
-    ddpg = _read_ddpg(_read(agent))
-    source, rows = ddpg.source, []
+    source, rows = _read(agent), []
+    if source.inputs.cnn is not None and any(name.startswith(f"{_OBSERVATIONS}/") for name in agent.parameters):
+        refuse("it normalizes images with statistics of each pixel, and SB3 does not")
+    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, source.inputs.size)
+    bounds = _find_bounds(source, statistics)
+    returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
+    ddpg = _Ddpg(source, sb2.DDPGCritic(source.net.mlp), statistics, bounds, returns)
     if ddpg.clips:
         low, high = ddpg.bounds
         message = f"a layer before the others clips the observations to {low} and {high}: the same function"
@@ -691,17 +696,6 @@ def _choose_critic(ddpg: _Ddpg, rows: list[Row]) -> Any:
     if ddpg.returns is not None:
         rows.append(parameter_row(_RETURNS, "is part of the head of the critic; training does not change it"))
     return ddpg.make_critic
-
-
-def _read_ddpg(source: _OffPolicy) -> _Ddpg:
-    """Return what SB2 does with observations and returns."""
-    agent, inputs = source.agent, source.inputs
-    if inputs.cnn is not None and any(name.startswith(f"{_OBSERVATIONS}/") for name in agent.model.tensors):
-        refuse("it normalizes images with statistics of each pixel, and SB3 does not")
-    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
-    bounds = _find_bounds(source, statistics)
-    returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
-    return _Ddpg(source, sb2.DDPGCritic(source.net.mlp), statistics, bounds, returns)
 
 
 def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Statistics | None:
