@@ -398,20 +398,15 @@ def _report_other_entries(context: RebuildContext, parameters: set[str]) -> list
         elif name == TENSORS_ENTRY:
             dropped.append(name)
         elif name not in (*parameters, DATA_ENTRY, PYTORCH_VARIABLES_ENTRY):
-            why = _find_reason_to_drop(context, name)
+            why = "" if context.keeps_unknown else "SB3 has no such entry"
+            if name == SYSTEM_INFO_ENTRY:
+                why = "" if context.options.keep_system_info else "it describes the author's machine"
+            elif name.endswith(PTH_SUFFIX):
+                why = f"{context.algorithm} has no such part, and SB3 refuses to load an archive with it"
+            elif name in STATISTICS_ENTRIES:  # those of a bundle (STATISTICS.md 17.5) are plain data, kept if valid
+                with contextlib.suppress(SbformatError):
+                    read_entries(context.archive)
+                    why = ""
             context.report("dropped" if why else "kept", why, entry=name)
             dropped += [name] if why else []
     return dropped
-
-
-def _find_reason_to_drop(context: RebuildContext, name: str) -> str:
-    """Return why an entry is left out, or an empty text."""
-    if name == SYSTEM_INFO_ENTRY:
-        return "" if context.options.keep_system_info else "it describes the author's machine"
-    if name.endswith(PTH_SUFFIX):
-        return f"{context.algorithm} has no such part, and SB3 refuses to load an archive with it"
-    if name in STATISTICS_ENTRIES:  # those of a bundle (STATISTICS.md 17.5) are plain data, and are kept if valid
-        with contextlib.suppress(SbformatError):
-            read_entries(context.archive)
-            return ""
-    return "" if context.keeps_unknown else "SB3 has no such entry"

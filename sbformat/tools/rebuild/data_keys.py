@@ -352,21 +352,18 @@ def _rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
         if isinstance(function, Reference) and function.pair in context.allowed.pairs:
             return context.keep_allowed(key, meaning)
         found = find_meaning(meaning)
-        if isinstance(found.schedule, ComputedSchedule):  # it is understood, and SB3 has no class for it
-            return context.handle_unknown(key, value, _describe_computed(context, key, found.schedule), default)
+        if isinstance(found.schedule, ComputedSchedule):
+            nearest, samples = find_nearest(found.schedule), describe_samples(found.schedule)
+            message = f"neither constant nor linear, as SB3's schedules are: {samples} during training"
+            if nearest is not None:
+                message += f"; the nearest is {context.options.advice.set_schedule(key, nearest)}"
+            return context.handle_unknown(key, value, message, default)
         return _encode_schedule(context, key, found, meaning)
     except UnsupportedError as error:
         rate = context.last_learning_rate
         last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
         message = f"{error.message}{last}; {context.options.advice.set_value(key)}"
         return context.handle_unknown(key, value, message, default)
-
-
-def _describe_computed(context: RebuildContext, key: str, schedule: ComputedSchedule) -> str:
-    message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
-    nearest = find_nearest(schedule)
-    advice = "" if nearest is None else f"; the nearest is {context.options.advice.set_schedule(key, nearest)}"
-    return f"{message}{advice}"
 
 
 def _encode_schedule(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> Any:

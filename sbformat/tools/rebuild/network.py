@@ -321,7 +321,12 @@ def rebuild_network(
             notes.append("shared layers are now in both the policy and the value network, with the same weights")
             renamed.append((_SHARED, tuple(_BRANCHES.values())))
         if lacking := _find_lacking_extractors(tree):
-            tensors = list(_add_branch_extractors(tensors, lacking))
+            own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
+            others = [
+                one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR)) for prefix in lacking for one in own
+            ]
+            end = tensors.index(own[-1]) + 1
+            tensors[end:end] = others
             since = changes.BRANCH_EXTRACTORS
             notes.append(f"the features extractor has three names since SB3 {since}, with the same weights")
             renamed.append((_EXTRACTOR, (_EXTRACTOR, *lacking)))
@@ -423,17 +428,6 @@ def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:
         return ()
     lacking = tuple(prefix for prefix in _BRANCH_EXTRACTORS if not any(name.startswith(prefix) for name in tree))
     return lacking if _BRANCH_EXTRACTORS[0] in lacking else ()
-
-
-def _add_branch_extractors(tensors: list[Tensor], prefixes: tuple[str, ...]) -> Iterator[Tensor]:
-    """Yield all tensors; after the extractor's, the same memory under its other names."""
-    own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
-    for tensor in tensors:
-        yield tensor
-        if tensor is own[-1]:
-            for prefix in prefixes:
-                for one in own:
-                    yield one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR))
 
 
 def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[str, ...]]]) -> Any:

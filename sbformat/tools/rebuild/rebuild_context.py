@@ -199,7 +199,8 @@ class RebuildContext:
             chosen = Reference(*policies["MultiInputPolicy"])
         if chosen is None:
             chosen = self.original_sb3_policy
-        if chosen is None and not self.keeps_custom_policy:
+        is_supplied = "policy_class" in self.options.supplied_at_load or self.keeps_unknown
+        if chosen is None and not is_supplied and not self.is_allowed_name(self.decode_or_none("policy_class")):
             with suppress(UnsupportedError):  # the class that SB3 itself has for the observations
                 space = self.decode("observation_space")
                 is_known = isinstance(space, Space)
@@ -235,13 +236,6 @@ class RebuildContext:
         if not isinstance(meaning, Reference) or meaning in self.allowed or self.options.policy_class is not None:
             return None
         return PRESETS.get(meaning.pair)
-
-    @property
-    def keeps_custom_policy(self) -> bool:
-        """Whether a class that is not known is kept, or will be supplied when SB3 loads the result."""
-        if "policy_class" in self.options.supplied_at_load or self.options.on_unknown == "keep":
-            return True
-        return self.is_allowed_name(self.decode_or_none("policy_class"))
 
     @property
     def learns_entropy(self) -> bool:
