@@ -194,10 +194,7 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
 
 
 def _find_fault(context: RebuildContext, key: str, shown_as: str | None = None) -> str:
-    """Return what is unknown or code in the blob of a key, or an empty text; schedules of SB3's classes are neither.
-
-    :param shown_as: the key of schedules in the text
-    """
+    """Return what is unknown or code in the blob of a key, or an empty text; schedules of SB3's classes are neither."""
     try:
         meaning = context.decode(key)
     except UnsupportedError as error:
@@ -624,11 +621,7 @@ def _check_argument(context: RebuildContext, name: str, value: object) -> None:
 
 
 def _rebuild_class_arguments(context: RebuildContext, place: str, name: str, arguments: dict[str, Any]) -> Any:
-    """Return the arguments of a features extractor or optimizer without those that it does not accept.
-
-    :param name: of the argument of the policy: one of :data:`_CLASS_OF`
-    :param arguments: of the policy
-    """
+    """Return the arguments of a features extractor or optimizer without those that it does not accept."""
     given, owner, policy = arguments[name], arguments.get(_CLASS_OF[name]), context.sb3_policy
     pair = trusted.find_class(owner)
     if given is None or policy is None or (owner is not None and pair is None):
@@ -771,10 +764,7 @@ _NOT_ONLY_NUMBERS: Final = frozenset({"ent_coef", "train_freq"})
 
 
 def _check_data(context: RebuildContext, made: dict[str, Any]) -> None:
-    """Drop the values that the schema refuses, and add or refuse what is missing; each with a finding.
-
-    :param made: the new ``data``, changed in place
-    """
+    """Drop the values of the new ``data`` that the schema refuses, and add or refuse what is missing, with findings."""
     for key, message in list(_find_wrong_values(context, made)):
         if key in made:
             _drop_value(context, made, key, message)

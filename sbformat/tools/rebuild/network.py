@@ -106,10 +106,7 @@ class Copies:
 
 
 def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
-    """Return a matrix with the given columns.
-
-    :param columns: the numbers of old columns; None for zeros
-    """
+    """Return a matrix with the given old columns; None is one of zeros."""
     rows, width = info.shape
     size = DTYPES[info.dtype].itemsize
     is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
@@ -154,10 +151,7 @@ class HerObservation(Record):
     """The new layers by the memory of the old ones, and the old ones: layers that share memory still do."""
 
     def widen(self, name: str, info: TensorInfo) -> TensorInfo:
-        """Return a first layer with the columns of the Dict, and any other tensor unchanged.
-
-        :param name: of the layer; optimizer states are widened by the name of their layer
-        """
+        """Return a first layer, or its optimizer state, with the columns of the Dict; any other tensor unchanged."""
         if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _FIRST_LAYERS_OF_BARE_ACTOR):
             return info
         known = self.observation_size + self.goal_size
@@ -206,12 +200,7 @@ def _find_observation(archive: Archive) -> tuple[HerObservation | None, str]:
 def _split_space(
     space: object, observation: int, goal: int, last: list[ArrayInfo]
 ) -> tuple[tuple[Space, ...], tuple[int, int]] | None:
-    """Return the spaces in the order of the keys, and the columns of the observation and of a goal.
-
-    :param observation: items of the observation
-    :param goal: items of a goal
-    :param last: the parts of the last observation, in the order of the keys
-    """
+    """Return the spaces in the order of the keys, and the columns of the observation and of a goal."""
     end = observation + goal
     if isinstance(space, Box) and space.shape == (end,):
         cuts = (observation, end), (observation, end), (0, observation)
@@ -295,12 +284,7 @@ class Network(Record):
 def rebuild_network(
     state_dict: StateDict, kind: str, target: Release, *, her: HerObservation | None, has_sb3_policy: bool
 ) -> Network:
-    """Return the policy's tensors under the names of the target.
-
-    :param kind: of the algorithm's family
-    :param her: the parts of an observation of HER before SB3 1.1
-    :param has_sb3_policy: whether the policy class of the result is SB3's own
-    """
+    """Return the policy's tensors under the names of the target."""
     read_shapes(state_dict)
     tree: Any = state_dict.tree
     _refuse_removed_networks(tree, has_sb3_policy=has_sb3_policy)
@@ -431,11 +415,7 @@ def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:
 
 
 def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[str, ...]]]) -> Any:
-    """Return the versions of the modules under their new names; torch assumes the oldest for a missing one.
-
-    :param tree: the old state dict, with torch's ``_metadata``
-    :param renamed: prefixes that have other names now
-    """
+    """Return the versions of the modules under their new names; torch assumes the oldest for a missing one."""
     metadata = getattr(tree, "_metadata", None)
     if not isinstance(metadata, dict):
         return None
@@ -480,12 +460,7 @@ _DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space
 def check_weights(
     context: RebuildContext, network: Network, data: Mapping[str, Any], refused: Iterable[str] = ()
 ) -> NetworkMatch | None:
-    """Return the network that SB3 makes from the new ``data``, or None when it is not known.
-
-    :param network: the policy's tensors in the result
-    :param data: of the result
-    :param refused: why tensors of it cannot be computed, as sentences
-    """
+    """Return the network that SB3 makes from the new ``data``, or None when it is not known."""
     policy = context.sb3_policy
     if policy is None or context.policy_arguments is None:
         return None

@@ -61,10 +61,7 @@ def is_number(value: object) -> bool:
 
 
 def fits_option(name: str, value: Any, default: object) -> bool:
-    """Return whether an option has a value of the same kind as its default.
-
-    :param default: of the constructor; None for a flag
-    """
+    """Return whether an option has a value of the same kind as its default; that of a flag is None."""
 
     def is_nonnegative(number: Any) -> bool:
         return type(number) in (int, float) and 0 <= number < math.inf
@@ -94,12 +91,7 @@ def find_wrong_options(optimizer: Known, group: Mapping[str, Any]) -> list[str]:
 def fits_parameter(
     optimizer: Known, group: Mapping[str, Any], state: Mapping[str, Any], shape: tuple[int, ...] | None
 ) -> bool:
-    """Return whether ``step`` can continue from the state of a parameter.
-
-    :param group: the options of its group
-    :param state: the state of the parameter; empty before its first step
-    :param shape: the parameter's shape; None when it is not known
-    """
+    """Return whether ``step`` can continue from the state of a parameter of a shape, if that is known."""
 
     def is_scalar(value: object) -> bool:
         return type(value) in (int, float) or (isinstance(value, TensorInfo) and value.shape in ((), (1,)))
@@ -140,12 +132,7 @@ _CLASS_BY_OPTION: Final = (("centered", ("torch.optim.rmsprop", "RMSprop")), ("n
 
 
 class Optimizer:
-    """An optimizer's state while it is rebuilt.
-
-    :param name: ``policy.optimizer``, ``critic.optimizer``, ...
-    :param tree: its state dict
-    :raises UnsupportedError: when it is not an optimizer's state dict
-    """
+    """The state of one of a policy's optimizers while it is rebuilt."""
 
     def __init__(self, name: str, tree: Any) -> None:
         self.name = name
@@ -211,11 +198,7 @@ class Optimizer:
         self.notes.append("parameters are numbered from 0 without gaps")
 
     def match_target_network(self, online: int, *, has_online_only: bool) -> None:
-        """Include the parameters of the target network, or leave them out, as the target release does.
-
-        :param online: the number of parameters of the online network
-        :param has_online_only: whether the optimizer in the target release has no others
-        """
+        """Include the parameters of the target network, or leave them out, as the target release does."""
         size = online if has_online_only else 2 * online
         if len(self.groups) != 1 or self.size not in (online, 2 * online) or not online or self.size == size:
             return
@@ -281,12 +264,7 @@ class Optimizer:
                     self.notes.append(f"{flag} is off: it is for a GPU only")
 
     def restart_if_wrong(self, optimizer: Known, defaults: dict[str, Any], shapes: Shapes | None) -> None:
-        """Start anew what the optimizer that SB3 makes could not continue from.
-
-        :param optimizer: its class
-        :param defaults: the options that SB3 gives it
-        :param shapes: the shapes of its parameters, in order; None when they are not known
-        """
+        """Start anew what the optimizer that SB3 makes, with its options and shapes, could not continue from."""
         size = self.size if shapes is None else len(shapes)
         why = ""
         if len(self.groups) != 1:
@@ -334,13 +312,7 @@ def _is_option(value: Any) -> bool:
 def rebuild_optimizer(
     context: RebuildContext, made: Optimizer, policy: Unwrapped, network: Network, match: NetworkMatch | None
 ) -> dict[str, Any]:
-    """Return an optimizer's state dict for the target; what was done is in its notes.
-
-    :param made: the optimizer as it was
-    :param policy: the old network
-    :param network: the new one
-    :param match: the policy as SB3 makes it; None when it is not known
-    """
+    """Return an optimizer's state dict for the target and its new network; what was done is in its notes."""
     made.renumber()
     pair, options, shapes = _describe_new(context, made.name, match)
     prefix = _MODULES.get(made.name)
@@ -388,11 +360,7 @@ def _find_class(context: RebuildContext) -> Pair | None:
 def _describe_new(
     context: RebuildContext, name: str, match: NetworkMatch | None
 ) -> tuple[Pair | None, dict[str, Any], Shapes | None]:
-    """Return the class of an optimizer that SB3 makes, its options, and the shapes of its parameters, in order.
-
-    :param match: the policy as SB3 makes it
-    :return: None for a class or shapes that are not known
-    """
+    """Return the class of an optimizer that SB3 makes, its options, and the shapes of its parameters, if known."""
     rates = (context.last_learning_rate, context.new_learning_rate)
     rate = next((rate for rate in rates if rate is not None and rate >= 0), context.family.learning_rate)
     if name not in _MODULES:  # that of the entropy coefficient, an Adam with its defaults
@@ -417,10 +385,7 @@ def _describe_new(
 
 
 def make_state(context: RebuildContext, name: str, match: NetworkMatch | None) -> dict[str, Any] | None:
-    """Return the state dict of a new optimizer; None when its class or the network is not known.
-
-    :param match: the policy as SB3 makes it
-    """
+    """Return the state dict of a new optimizer; None when its class or the network is not known."""
     pair, options, shapes = _describe_new(context, name, match)
     if pair is None or not shapes:
         return None
@@ -431,10 +396,7 @@ def make_state(context: RebuildContext, name: str, match: NetworkMatch | None) -
 
 
 def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str, TensorInfo]:
-    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent.
-
-    :param data: of the result
-    """
+    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent."""
     found = context.archive.pytorch_variables
     tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}
     wanted = "" if context.algorithm not in ENTROPY_LEARNERS else LEARNED if context.learns_entropy else FIXED
@@ -446,11 +408,7 @@ def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str
 
 
 def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data: dict[str, Any]) -> TensorInfo:
-    """Return the tensor of the coefficient, with a row when it is not the archive's.
-
-    :param found: the archive's variable of that name; None when it is missing
-    :param data: of the result
-    """
+    """Return the tensor of the coefficient, with a row when it is not the archive's."""
     value = context.decode_or_none(KEY) if KEY in context.options.supplied_at_load else data.get(KEY)
     is_assigned = KEY in context.assigned
     fixed, initial = fixed_coefficient(value), initial_coefficient(value)

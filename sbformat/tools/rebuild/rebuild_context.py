@@ -117,12 +117,7 @@ def find_source_release(archive: Archive) -> Release:
 
 
 class RebuildContext:
-    """The state of one rebuild.
-
-    :param algorithm: the algorithm that loads the result
-    :param assigned: values by key of ``data`` to use instead of the archive's
-    :param decoded: meanings of values of ``data`` that are already known
-    """
+    """The state of one rebuild, for the algorithm that loads the result."""
 
     def __init__(
         self,
@@ -295,12 +290,7 @@ class RebuildContext:
     def handle_unknown(
         self, key: str, value: object, why: str, instead: str | None = None, *, was: object = None
     ) -> Any:
-        """Drop a value that cannot be rebuilt, keep it, or note it as an error, as ``on_unknown`` requests.
-
-        :param value: as the archive has it
-        :param why: why it cannot be rebuilt
-        :return: the value when it is kept, else :data:`DROPPED`
-        """
+        """Drop a value that cannot be rebuilt, keep it, or note it as an error, as ``on_unknown`` requests."""
         if self.keeps_unknown:
             self.keep(key, f"copied unchanged, and not clean: {why}")
             return value

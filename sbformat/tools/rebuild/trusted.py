@@ -60,11 +60,7 @@ _EXACT_INTEGERS: Final = 2**63
 
 
 def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = frozenset()) -> Any:
-    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob.
-
-    :param value: as :func:`sbformat.values.decode` returns it
-    :param foreign: names outside SB3 that it may contain
-    """
+    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob."""
     if isinstance(value, ArrayInfo) and value.is_scalar:
         return encode_value(value.to_numpy().item(), target)
     if _is_json(value):
@@ -151,11 +147,7 @@ def iter_texts(value: object) -> Iterator[str]:
 
 
 def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
-    """Yield a value and everything in it, each part once.
-
-    :param closed: types whose parts are not yielded
-    :param with_keys: whether to yield the keys of dicts
-    """
+    """Yield a value and everything in it, each part once; not the parts of closed types, keys only on request."""
     todo = [value]
     seen: set[int] = set()
     while todo:
@@ -175,10 +167,7 @@ def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = Fal
 
 
 class Allowed:
-    """The exact dotted names outside the tables that may be kept, and those that were kept.
-
-    :raises UnsupportedError: for a name that is known to be harmful
-    """
+    """The exact dotted names outside the tables that may be kept, none of them harmful, and those that were kept."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -197,10 +186,7 @@ class Allowed:
         return frozenset(required.pair for required in self.required)
 
     def require(self, place: str, pair: Pair) -> Reference:
-        """Note that a name is kept, so that the loader imports it.
-
-        :param place: a key of ``data``, or a path below it with slashes
-        """
+        """Note that a name is kept, so that the loader imports it; the place is a path of keys with slashes."""
         _refuse_harmful(pair)
         required = Required(place, ".".join(pair), pair)
         if required not in self.required:
@@ -269,11 +255,7 @@ def _refuse_harmful(pair: Pair) -> None:
 
 
 def describe_unknown(value: object, role: str, advice: Advice) -> str:
-    """Return why a class or function is not kept, and which option keeps it.
-
-    :param role: what it should have been, with an article: ``a policy``
-    :param advice: for the function that the caller used
-    """
+    """Return why a class or function is not kept, and which option keeps it."""
     name = value if isinstance(value, (Global, Reference)) else _find_function(value)
     if isinstance(value, (CarriedClass, Function)):
         return f"{show(value)}: custom code carried by value, without a name to allow"
@@ -318,11 +300,7 @@ def find_class(value: object) -> Pair | None:
 
 
 def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
-    """Return the buffer classes that an algorithm can use.
-
-    :param role: ``replay_buffer_class`` or ``rollout_buffer_class``
-    :param is_dict: whether the observation space is a Dict
-    """
+    """Return the buffer classes that an algorithm can use."""
     if role != "rollout_buffer_class":
         names = ("DictReplayBuffer", "HerReplayBuffer")
         return frozenset(pair for pair in REPLAY_BUFFERS if (pair[1] in names) == is_dict)
@@ -335,11 +313,7 @@ def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]
 
 
 def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
-    """Check that an argument of a policy is a class that SB3 may call in its role, or a partial of one.
-
-    :param role: one of :data:`CLASS_ARGUMENTS`
-    :param allowed: names that the caller trusts
-    """
+    """Check that an argument of a policy is a class that SB3 may call in its role, or a partial of one."""
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
         refuse(f"expected a class, got {show(value)}")
@@ -369,11 +343,7 @@ def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
 
 
 def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) -> None:
-    """Check that an argument contains nothing that can be called, except what is trusted.
-
-    :param allowed: names that the caller trusts
-    :param is_foreign: whether it is an argument of a custom class, which may be a layer, an optimizer or a dtype
-    """
+    """Check that an argument contains nothing that can be called, except what is trusted."""
     for part in iter_parts(value, (), with_keys=True):
         if not isinstance(part, (*CALLABLES, Module)):
             continue

@@ -212,11 +212,7 @@ def _report_rest(agent: Sb2Agent) -> Iterator[Row]:
 
 
 def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collection[str]) -> tuple[Row, ...]:
-    """Return the rows of the report.
-
-    :param rows: of the rebuild of ``conversion.archive``
-    :param assigned: the keys that the caller assigned
-    """
+    """Return the rows of the report: of the rebuild of the converted archive, and of the conversion."""
     made: dict[tuple[str, str | None], Row] = {}
     for row in (_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY):
         _add_row(made, row)

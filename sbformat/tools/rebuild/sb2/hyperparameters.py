@@ -67,10 +67,7 @@ _LARGEST: Final = 2**63
 
 
 class Keys:
-    """Collects the keys of ``data`` of the result, and the fate of each key of SB2.
-
-    :param advice: for the function that the caller used
-    """
+    """Collects the keys of ``data`` of the result, and the fate of each key of SB2."""
 
     def __init__(self, agent: Sb2Agent, advice: Advice) -> None:
         self.agent = agent
@@ -102,10 +99,7 @@ class Keys:
         return value if is_number else None
 
     def copy(self, *keys: str, **renamed: str) -> None:
-        """Set keys that SB3 has under the same names, then those that it has under others, if the file has them.
-
-        :param renamed: SB3's names by those of SB2
-        """
+        """Set keys that SB3 has under the same names, then those with SB3's name as the value, if the file has them."""
         for source, key in ({key: key for key in keys} | renamed).items():
             self.rename(source, key)
 
@@ -124,11 +118,7 @@ class Keys:
             self.done.add(source)
 
     def drop(self, source: str, message: str, instead: str | None = None, *, is_finding: bool = True) -> None:
-        """Report that a key of SB2 is not in the result; nothing when the file does not have it.
-
-        :param instead: what SB3 uses
-        :param is_finding: whether the agent trains differently without it
-        """
+        """Report that a key of SB2 is not in the result, and what SB3 uses; nothing when the file does not have it."""
         if source in self:
             value = self.agent.data[source]
             self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, _show(value), is_finding))
@@ -144,10 +134,7 @@ class Keys:
             self.done.add(source)
 
     def report_algorithm(self, message: str, instead: str) -> None:
-        """Report that SB3 does not have the algorithm.
-
-        :param instead: the algorithm that trains the result
-        """
+        """Report that SB3 does not have the algorithm, and which one trains the result instead."""
         self.rows.append(Row(DATA_ENTRY, None, "dropped", message, instead, self.agent.algorithm, is_finding=True))
 
 
@@ -165,10 +152,7 @@ _NOISE: Final[Mapping[str, frozenset[str]]] = {
 
 
 def convert_noise(value: object) -> object:
-    """Return noise of SB3 for noise of SB2; another value unchanged.
-
-    :param value: as :func:`sbformat.values.decode` returns it
-    """
+    """Return noise of SB3 for noise of SB2; another value unchanged."""
     modules = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
     if not isinstance(value, Instance) or value.type.module not in modules:
         return value

@@ -145,10 +145,7 @@ class Inputs(Record):
 
 
 def read_inputs(agent: Sb2Agent, inputs: sb2.InputStage) -> Inputs:
-    """Return how SB3 gives an agent its observations.
-
-    :param inputs: the input stage of its network
-    """
+    """Return how SB3 gives an agent its observations."""
     cnn, columns = inputs.cnn, np.arange(inputs.width)
     if agent.model.goal_space is not None and cnn is None:
         return _read_goals(agent.model.goal_space, inputs.width)
@@ -172,10 +169,7 @@ def read_inputs(agent: Sb2Agent, inputs: sb2.InputStage) -> Inputs:
 
 
 def _read_goals(space: Space, width: int) -> Inputs:
-    """Return the parts of a goal environment's observation in the order of SB3's Dict, which sorts its keys.
-
-    :param width: of the observation that SB2 made of them
-    """
+    """Return the parts of a goal environment's observation in the order of SB3's Dict, which sorts its keys."""
     sizes = {}
     parts = space.parts()
     for key in GOAL_KEYS:
@@ -223,10 +217,7 @@ def flatten(layers: Iterable[Linear]) -> list[np.ndarray]:
 
 
 def read_linear(agent: Sb2Agent, scope: str, layer: sb2.Linear, inputs: Inputs | None = None) -> Linear:
-    """Return a layer.
-
-    :param inputs: of the agent, for a layer that gets them
-    """
+    """Return a layer; ``inputs`` are for one that gets the observations."""
     weight, bias = (agent.array(f"{scope}/{word}:0") for word in layer.names)
     if inputs is not None:
         weight = order_rows(weight, inputs)
@@ -243,10 +234,7 @@ def order_rows(weight: np.ndarray, inputs: Inputs) -> np.ndarray:
 def read_tower(
     agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str, inputs: Inputs | None = None
 ) -> list[Linear]:
-    """Return the hidden layers of a network, then its heads; by default all.
-
-    :param inputs: of the agent, for a network that gets them: in its first layer, or in each head without one
-    """
+    """Return the hidden layers of a network, then its heads, by default all; the first get the inputs."""
     names = (*tower.names, *(heads or tower.heads))
     first = names[: 1 if tower.names else None]
     return [
@@ -325,10 +313,7 @@ def read_lstm(agent: Sb2Agent, scope: str, inputs: Inputs) -> list[np.ndarray]:
 
 
 def convert_activation(agent: Sb2Agent, default: str) -> dict[str, object]:
-    """Return ``activation_fn`` among the arguments of SB3's policy; none if it is the default.
-
-    :param default: of both, by TensorFlow's name: ``tanh``
-    """
+    """Return ``activation_fn`` among the arguments of SB3's policy; none if it is the default."""
     name = agent.model.read_activation(default)
     found = sb2.ACTIVATIONS[name]
     if isinstance(found, sb2.Function):
@@ -399,11 +384,7 @@ def convert_actor_critic(agent: Sb2Agent) -> ConvertedNetwork:
 def _convert_branches(
     agent: Sb2Agent, net: sb2.ActorCriticPolicy, steps: Sequence[sb2.Step], inputs: Inputs | None
 ) -> tuple[list[np.ndarray], dict[str, list[int]]]:
-    """Return an actor-critic without its LSTM, and the widths of its hidden layers.
-
-    :param steps: the hidden layers; those that are shared are in both networks
-    :param inputs: of the agent, if the first layers get them
-    """
+    """Return an actor-critic without its LSTM, and the widths of its hidden layers."""
     is_gaussian = isinstance(net.pi, sb2.GaussianLinear)
     arrays = [agent.array(f"{net.scope}/pi/logstd:0").reshape(-1)] if is_gaussian else []
     arrays += read_cnn(agent, net.inputs.cnn, net.scope)
