@@ -137,14 +137,12 @@ _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
 
 
 class HerObservation(Record):
-    """The parts of a concatenated observation."""
+    """The parts of a concatenated observation: the observation, then the goal."""
 
     space: DictSpace
     """The observation space of the environment itself."""
     observation_size: int
-    """Columns of the observation, which came first."""
     goal_size: int
-    """Columns of the goal."""
     is_bare: bool
     """Whether the actor of SAC or TQC has no hidden layers."""
     widened: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
@@ -437,17 +435,13 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
 
 def list_parameters(tensors: Iterable[Tensor], prefix: str = "") -> list[Tensor]:
     """Return the tensors of a module that are parameters, each once, in the order of torch's ``parameters()``."""
-    seen = set()
-    found = []
+    found: dict[object, Tensor] = {}
     for tensor in tensors:
         info = tensor.info
-        if not tensor.name.startswith(prefix) or tensor.name.rpartition(".")[2] in _BUFFERS:
-            continue
-        memory = id(info.storage), info.offset, info.shape
-        if memory not in seen or not info.numel:
-            seen.add(memory)
-            found.append(tensor)
-    return found
+        if tensor.name.startswith(prefix) and tensor.name.rpartition(".")[2] not in _BUFFERS:
+            # empty tensors are told apart by their names: they share no memory
+            found.setdefault((id(info.storage), info.offset, info.shape) if info.numel else tensor.name, tensor)
+    return list(found.values())
 
 
 # -- whether SB3 can load it --------------------------------------------------------------------------

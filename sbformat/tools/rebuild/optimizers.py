@@ -1,10 +1,9 @@
 """Optimizer states and the entropy coefficient for the target (REBUILDING.md 15.5, 15.6).
 
 An optimizer's state dict has ``param_groups``, options with the numbers of their parameters, and ``state``, tensors and
-numbers by parameter number. The numbers follow the order of the network's parameters, so a tensor that moves or splits
-moves its state too. ``load_state_dict`` of torch replaces its own groups with the saved ones without a check;
-``__setstate__`` adds the options that later releases of torch introduced, and ``step`` raises for options that are
-still missing. So a state that the optimizer of SB3 could not continue from starts anew, with a note.
+numbers by parameter number, in the order of the network's parameters: a tensor that moves or splits moves its state.
+``load_state_dict`` of torch replaces its own groups with the saved ones without a check, and ``step`` raises for
+options that are missing. So a state that the optimizer of SB3 could not continue from starts anew, with a note.
 
 In: the old states, the old and the new network, and the network that SB3 makes. Out: the new states; and one tensor of
 ``pytorch_variables.pth``, which SB3's ``load`` puts in the place of the one that it makes from ``ent_coef``.

@@ -1,10 +1,8 @@
 """``RebuildContext``: what is rebuilt, for which release and with which options, and the rows of the report so far.
 
-In: an archive, the algorithm that loads the result, options. Every handler of a key or an entry gets the context, asks
-it for decoded values and for the policy of the result, and tells it what became of its key. :class:`Advice` has the
-clauses of messages that name an option, in the words of the function that the caller used: ``rebuild`` has options on
-the command line and arguments in Python; ``sbformat.sb3.load`` has only ``custom_objects`` and ``allow``, and takes
-every other argument as an attribute of the agent.
+Every handler of a key or an entry gets the context, asks it for decoded values and for the policy of the result, and
+reports to it what became of its key. :class:`Advice` has the clauses of messages that name an option: ``rebuild`` has
+options on the command line and arguments in Python, ``sbformat.sb3.load`` only ``custom_objects`` and ``allow``.
 """
 
 from __future__ import annotations

@@ -71,9 +71,6 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.networks import ConvertedNetwork
 
 
-__all__ = ["Conversion", "convert_agent", "merge_reports"]
-
-
 CONVERSIONS: Final = {
     "A2C": (networks.convert_actor_critic, hyperparameters.convert_a2c_keys),
     "ACKTR": (networks.convert_actor_critic, hyperparameters.convert_acktr_keys),
@@ -104,13 +101,12 @@ class Conversion(Record):
     """An agent of SB2 in the form of SB3."""
 
     algorithm: str
-    """The name of the algorithm in SB3 or sb3-contrib."""
+    """Its name in SB3 or sb3-contrib."""
     original: str
     """The algorithm of SB2."""
     archive: Archive
     """With SB3's entries; values of ``data`` that JSON does not have are in ``settings`` alone."""
     settings: Mapping[str, Setting]
-    """The keys of ``data``: their meanings, and where each comes from."""
     rows: tuple[Row, ...]
     """What is dropped: keys and parameters."""
 

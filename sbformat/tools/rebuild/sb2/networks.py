@@ -5,20 +5,20 @@ order of SB3's tree, arguments of SB3's policy, and rows about parameters.
 
 - **Actor-critics** of SB2 may share layers between the policy and the value function. SB3 shares only a features
   extractor, so that a CNN stays shared, and the other layers are copied into both networks.
-- **RecurrentPPO** has an LSTM after the features extractor, then the layers of ``net_arch``. So has SB2 where nothing
-  but a CNN is before the LSTM: ``CnnLstmPolicy``, ``net_arch=["lstm", ...]``, ``layers=[]``. Policy and value function
-  of SB2 share the LSTM: ``shared_lstm``.
-- **SAC and TD3**: an actor, and two critics of its actions, which share a CNN as SB3's do. SAC of SB2 has no targets of
-  its critics but one of a third network, the value of an observation, which SB3 does not have: the targets start as
-  copies of the critics.
-- **DQN** is dueling unless ``dueling=False``: it adds the value of the observation to the scores of the actions. SB3
-  has none such, so both towers become one network of twice the width (:mod:`.folding`), which computes the same values.
-- **DDPG** is TD3 with one critic. SB2's differs in three ways, all of which become part of wider layers: the critic
-  gets the actions after its first layer; observations are normalized with statistics of the file if
-  ``normalize_observations``, and in every case clipped to ``observation_range``, -5 to 5 by default; the critic's
-  output is a normalized return if ``normalize_returns``. The normalization goes into the weights, a layer of its own
-  clips, and the head gets the scale of returns. Each network needs an activation that allows this; ``relu``, SB2's
-  default, does. If only the critic cannot be had, the agent acts as before and gets a new critic.
+- **RecurrentPPO** has an LSTM after the features extractor, then the layers of ``net_arch``; so has SB2 where nothing
+  but a CNN is before the LSTM. Policy and value function of SB2 share the LSTM: ``shared_lstm``.
+- **SAC and TD3**: an actor, and two critics, which share a CNN as SB3's do. SAC of SB2 has no targets of its critics
+  but the value of an observation, which SB3 does not have: the targets start as copies of the critics.
+- **DQN** is dueling by default. SB3 has no such network: both towers become one of twice the width (:mod:`.folding`).
+- **DDPG** is TD3 with one critic, which gets the actions after its first layer; observations are normalized
+  (``normalize_observations``) and clipped to ``observation_range``, -5 to 5 by default; the critic's output may be a
+  normalized return. The normalization goes into the weights, a layer of its own clips, and the head gets the scale of
+  returns. That needs an activation such as ``relu``. If only the critic cannot be had, the agent gets a new critic.
+
+Observations are those that SB3 gives to its networks: it sorts the parts of a Dict, and moves the channels of images
+first (``preprocessing``: ``is_image_space``, ``is_image_space_channels_first``), whatever the policy is. So the columns
+of first layers are reordered. It divides images by 255 unless ``normalize_images`` is False; any other scale of SB2
+goes into the first convolution.
 """
 
 from __future__ import annotations
@@ -95,20 +95,17 @@ class ConvertedNetwork(Record):
     """A network for SB3."""
 
     algorithm: str
-    """The name of the algorithm in SB3 or sb3-contrib, as in ``algorithms.ALGORITHMS``."""
+    """Its name in SB3 or sb3-contrib."""
     policy_class: str
     """SB3's short name: ``MlpPolicy``, ``CnnPolicy``, ``MlpLstmPolicy``, ..."""
     policy_kwargs: Mapping[str, object]
-    """Arguments of the policy where they are not SB3's defaults: values as :func:`sbformat.values.decode` returns them,
-    so a class is a ``Reference("torch.nn.modules.activation", "ReLU")``."""
+    """Decoded arguments of the policy where they are not SB3's defaults."""
     arrays: Sequence[np.ndarray]
-    """``policy.pth``: every tensor of the policy, float32, in the order of SB3's state dict; one with several names is
-    there once."""
+    """Every tensor of the policy, float32, in the order of SB3's state dict; one with several names is there once."""
     variables: Mapping[str, np.ndarray] = {}
     """``pytorch_variables.pth``: ``log_ent_coef``, float32, shape (1,)."""
     rows: tuple[Row, ...] = ()
-    """What became of parameters and arguments that SB3 does not have: see
-    :func:`parameter_row` and :meth:`Sb2Agent.drop_parameters`."""
+    """What became of parameters and arguments that SB3 does not have."""
     observation_space: Space | None = None
     """The space that SB3 saves, where it is not the file's: of images, channels first."""
 
@@ -135,7 +132,6 @@ class Inputs(Record):
     policy_kwargs: Mapping[str, object] = {}
     """Arguments that the policy needs so that the networks get the observations as in SB2."""
     rows: tuple[Row, ...] = ()
-    """What the user has to do differently."""
     cnn: sb2.Cnn | None = None
 
     @property
