@@ -396,14 +396,12 @@ def load_with(
     given = {**make_live_schedules(original), **own}
     options = Options(
         target=parse_target(find_installed_release()),
-        on_unknown="drop",
-        policy_class=None,
-        keep_system_info=False,
         supplied_at_load=frozenset(_find_supplied(original, given)),
         allow=frozenset(require_names(allow, "allow")),
+        algorithm=None if algorithm is None else find_name(algorithm),
         advice=FOR_LOAD,
     )
-    archive, account = rebuild_with(original, options, None if algorithm is None else find_name(algorithm))
+    archive, account = rebuild_with(original, options)
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)

@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.archive.edits import dump_data
@@ -171,10 +170,12 @@ def rebuild(
     options = Options(
         parse_target(target),
         on_unknown,
-        None,
         keep_system_info,
         frozenset(require_names(supplied_at_load, "supplied_at_load")),
         frozenset(require_names(allow, "allow")),
+        algorithm,
+        policy_class,
+        assign or {},
     )
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
@@ -184,33 +185,23 @@ def rebuild(
         raise ValueError(message)
     chosen = find_in_folder(source, limits)
     archive = read(source if chosen is None else chosen.path, limits=limits)
-    return rebuild_with(archive, options, algorithm, policy_class, assign or {})
+    return rebuild_with(archive, options)
 
 
-def rebuild_with(
-    archive: Archive,
-    options: Options,
-    algorithm: str | None = None,
-    policy_class: str | type | None = None,
-    assign: Mapping[str, Any] = MappingProxyType({}),
-) -> Rebuilt:
-    """Rebuild an archive as :func:`rebuild` does, with checked options.
-
-    :param options: without the policy class
-    :param policy_class: of the caller, for an agent of SB3 or SB2
-    """
+def rebuild_with(archive: Archive, options: Options) -> Rebuilt:
+    """Rebuild an archive as :func:`rebuild` does, with checked options."""
     converted = None
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        context, converted = _start_sb2(archive, options, algorithm, policy_class, assign)
+        context, converted = _start_sb2(archive, options)
     else:
-        context = _start(archive, options, algorithm, policy_class, assign)
+        context = _start(archive, options)
     made = _rebuild_entries(context)
     context.raise_refused()
     name, rows, version, sb2_algorithm = context.algorithm, tuple(context.rows), None, None
     if converted is not None:
         from sbformat.tools.rebuild.sb2 import merge_reports
 
-        rows, sb2_algorithm = merge_reports(converted, rows, assign), converted.original
+        rows, sb2_algorithm = merge_reports(converted, rows, options.assign), converted.original
     else:
         with contextlib.suppress(SbformatError):
             version = archive.stable_baselines3_version
@@ -219,13 +210,7 @@ def rebuild_with(
     return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, requires, sb2_algorithm))
 
 
-def _start(
-    archive: Archive,
-    options: Options,
-    algorithm: str | None,
-    policy_class: str | type | None,
-    assign: Mapping[str, Any],
-) -> RebuildContext:
+def _start(archive: Archive, options: Options) -> RebuildContext:
     """Return the context for an archive of SB3, after checks of what the caller passes."""
     if archive.format not in SB3_ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
@@ -238,6 +223,7 @@ def _start(
     her, why_no_her = None, ""
     if name == "HER":
         name, her, why_no_her = read_her(archive)
+    algorithm = options.algorithm
     if algorithm is not None and algorithm != name:
         if name is not None and (certain or algorithm not in list_relatives(name)):
             refuse(f"an agent of {name}, not of {algorithm if algorithm in ALGORITHMS else quote(algorithm)}")
@@ -247,35 +233,29 @@ def _start(
     since = find(next(iter(ALGORITHMS[name].policies.values()))).since
     if since is not None and options.target < since:
         refuse(f"sb3-contrib {options.target} has no {name}")
-    _require_known_keys(name, assign)
-    chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
-    context = RebuildContext(archive, name, options._replace(policy_class=chosen), assign)
+    _require_known_keys(name, options.assign)
+    chosen = None if options.policy_class is None else _resolve_policy_class(options.policy_class, name)
+    context = RebuildContext(archive, name, options, chosen)
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"
     context.her_observation, context.why_no_her_observation = her, why_no_her
     return context
 
 
-def _start_sb2(
-    archive: Archive,
-    options: Options,
-    algorithm: str | None,
-    policy_class: str | type | None,
-    assign: Mapping[str, Any],
-) -> tuple[RebuildContext, Conversion]:
+def _start_sb2(archive: Archive, options: Options) -> tuple[RebuildContext, Conversion]:
     """Convert an agent of SB2 to SB3's form, and return the context for that."""
     from sbformat.tools.rebuild.sb2 import convert_agent
 
     if options.on_unknown == "keep":
         refuse("values of Stable Baselines 2 cannot be kept as they are: expected on_unknown to be drop or error")
-    if isinstance(policy_class, type):
-        policy_class = policy_class.__qualname__
+    given = options.policy_class
+    policy_class = given.__qualname__ if isinstance(given, type) else given
     converted = convert_agent(archive, policy_class=policy_class, advice=options.advice)
     name = converted.algorithm
-    if algorithm not in (None, name):
-        refuse(f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}")
-    _require_known_keys(name, assign)
-    context = RebuildContext(converted.archive, name, options, assign, converted.decoded)
+    if options.algorithm not in (None, name):
+        refuse(f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(options.algorithm))}")
+    _require_known_keys(name, options.assign)
+    context = RebuildContext(converted.archive, name, options, decoded=converted.decoded)
     if options.on_unknown == "error":
         context.refused += converted.undecodable
     return context, converted

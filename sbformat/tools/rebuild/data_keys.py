@@ -45,15 +45,7 @@ from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild import trusted
 from sbformat.tools.rebuild.optimizers import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
-from sbformat.tools.rebuild.rebuild_report import (
-    EXCLUDED,
-    GOAL_STRATEGIES,
-    RECREATED,
-    describe_default,
-    find_default,
-    refuse,
-    show,
-)
+from sbformat.tools.rebuild.rebuild_report import EXCLUDED, RECREATED, describe_default, find_default, refuse, show
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
@@ -87,7 +79,7 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
         if key not in made:
             made[key] = _assign(context, key, "was assigned")
     made.update(dict.fromkeys(options.supplied_at_load - made.keys()))
-    if options.policy_class is not None and "policy_class" not in made:
+    if context.policy_class is not None and "policy_class" not in made:
         made["policy_class"] = _rebuild_policy_class(context, "policy_class", None)
     _check_data(context, made)
     if context.has_defaults:  # other keys than SB3's own identify no algorithm
@@ -403,7 +395,7 @@ def _check_rate(value: float | None) -> None:
 
 def _rebuild_policy_class(context: RebuildContext, key: str, value: object) -> Any:
     """Return the policy class: SB3's own by its name of today, or a custom one that is allowed."""
-    chosen = context.options.policy_class
+    chosen = context.policy_class
     if chosen is not None:
         context.translate(key, f"{chosen}, as requested")
         is_sb3s = chosen.pair in context.family.policies.values()
@@ -648,6 +640,10 @@ def _rebuild_class_arguments(context: RebuildContext, place: str, name: str, arg
 
 
 # -- buffers ------------------------------------------------------------------------------------------
+
+
+GOAL_STRATEGIES: Final = ("future", "final", "episode")
+"""The names of ``GoalSelectionStrategy``, by value."""
 
 
 def _rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> Any:

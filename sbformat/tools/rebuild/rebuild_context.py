@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
@@ -97,11 +98,14 @@ class Options(Record):
     """The options of :func:`~sbformat.rebuild`."""
 
     target: Release
-    on_unknown: OnUnknown
-    policy_class: Reference | None
-    keep_system_info: bool
-    supplied_at_load: frozenset[str]
+    on_unknown: OnUnknown = "drop"
+    keep_system_info: bool = False
+    supplied_at_load: frozenset[str] = frozenset()
     allow: frozenset[str] = frozenset()
+    algorithm: str | None = None
+    policy_class: str | type | None = None
+    """As the caller gives it, for an agent of SB3 or SB2."""
+    assign: Mapping[str, Any] = MappingProxyType({})
     advice: Advice = FOR_REBUILD
     """What messages recommend."""
 
@@ -122,7 +126,7 @@ class RebuildContext:
         archive: Archive,
         algorithm: str,
         options: Options,
-        assigned: Mapping[str, Any],
+        policy_class: Reference | None = None,
         decoded: Mapping[str, object] | None = None,
     ) -> None:
         self.archive = archive
@@ -130,9 +134,13 @@ class RebuildContext:
         self.family = ALGORITHMS[algorithm]
         self.options = options
         self.target = options.target
+        self.policy_class = policy_class
+        """The policy class that the caller chose."""
         self.keeps_unknown = options.on_unknown == "keep"
         """Whether what cannot be rebuilt is copied."""
-        self.assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assigned.items()}
+        self.assigned = {
+            key: encode_assigned(key, thaw(value), options.target) for key, value in options.assign.items()
+        }
         self.has_defaults = decoded is not None
         """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
@@ -187,7 +195,7 @@ class RebuildContext:
     def sb3_policy(self) -> Reference | None:
         """The policy class of the result, by its name of today, when it is SB3's own; None for a custom class."""
         policies = self.family.policies
-        chosen = self.options.policy_class
+        chosen = self.policy_class
         if chosen is None and self.her_observation is not None:
             chosen = Reference(*policies["MultiInputPolicy"])
         if chosen is None:
@@ -226,7 +234,7 @@ class RebuildContext:
         None when the class itself is kept, because it is allowed.
         """
         meaning = self.decode_or_none("policy_class")
-        if not isinstance(meaning, Reference) or meaning in self.allowed or self.options.policy_class is not None:
+        if not isinstance(meaning, Reference) or meaning in self.allowed or self.policy_class is not None:
             return None
         return PRESETS.get(meaning.pair)
 

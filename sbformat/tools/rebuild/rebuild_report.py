@@ -225,10 +225,6 @@ def is_hyperparameter(key: str, algorithm: str) -> bool:
     )
 
 
-GOAL_STRATEGIES: Final = ("future", "final", "episode")
-"""The names of ``GoalSelectionStrategy``, by value."""
-
-
 # -- the values of rows -------------------------------------------------------------------------------
 
 _MISSING: Final = object()
