@@ -416,7 +416,7 @@ def _rebuild_policy_class(context: RebuildContext, key: str, value: object) -> A
 
 def _rebuild_unknown_class(context: RebuildContext, key: str, value: object) -> Any:
     meaning, advice = context.decode_or_none(key), context.options.advice
-    if context.is_allowed_name(meaning):
+    if meaning in context.allowed:
         return context.keep_allowed(key, meaning)
     why = trusted.describe_unknown(meaning, "a policy", advice)
     if context.keeps_unknown:
@@ -653,7 +653,7 @@ def _rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> A
         return None
     try:
         meaning = context.decode(key)
-        if context.is_allowed_name(meaning):
+        if meaning in context.allowed:
             return context.keep_allowed(key, meaning)
         pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
         has_keys = isinstance(context.decode_or_none("observation_space"), DictSpace)
@@ -709,18 +709,18 @@ def _list_buffer_arguments(context: RebuildContext, key: str) -> Collection[str]
     """Return the arguments that the buffer accepts; None for an allowed class, whose arguments are not known."""
     owner = key.replace("_kwargs", "_class")
     meaning = context.decode_or_none(owner)
-    if context.is_allowed_name(meaning) or owner in context.options.supplied_at_load or context.keeps_unknown:
+    if meaning in context.allowed or owner in context.options.supplied_at_load or context.keeps_unknown:
         return None
     if owner == "rollout_buffer_class":
         return ()
     steps = context.archive.data.get("n_steps")
-    chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else ("", "")
-    pair = current_name(meaning.pair) if isinstance(meaning, Reference) else chosen
-    if pair == HER_BUFFER or context.her_observation is not None:
-        return trusted.REPLAY_BUFFERS[HER_BUFFER]
-    return trusted.REPLAY_BUFFERS[
-        NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(trusted.REPLAY_BUFFERS))
-    ]
+    chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else None
+    pair = trusted.find_class(meaning) if isinstance(meaning, Reference) else chosen
+    if context.her_observation is not None:
+        pair = HER_BUFFER
+    elif pair != HER_BUFFER:
+        pair = NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(trusted.REPLAY_BUFFERS))
+    return trusted.REPLAY_BUFFERS[pair]
 
 
 def _rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -> str:

@@ -23,7 +23,6 @@ from sbformat.known.types import ConstantSchedule, Reference
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
-from sbformat.pkl.tree import Global
 from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
@@ -201,7 +200,7 @@ class RebuildContext:
         if chosen is None:
             chosen = self.original_sb3_policy
         is_supplied = "policy_class" in self.options.supplied_at_load or self.keeps_unknown
-        if chosen is None and not is_supplied and not self.is_allowed_name(self.decode_or_none("policy_class")):
+        if chosen is None and not is_supplied and self.decode_or_none("policy_class") not in self.allowed:
             with suppress(UnsupportedError):  # the class that SB3 itself has for the observations
                 space = self.decode("observation_space")
                 is_known = isinstance(space, Space)
@@ -267,15 +266,10 @@ class RebuildContext:
         """Return what :meth:`encode` does for a value that may have names that were kept because they are allowed."""
         return encode_value(value, self.target, foreign=self.allowed.pairs)
 
-    def is_allowed_name(self, value: object) -> bool:
-        """Return whether a value is a class or function that the caller allows."""
-        return isinstance(value, (Global, Reference)) and value in self.allowed
-
     def keep_allowed(self, key: str, value: object) -> Any:
         """Return a value with allowed names as ``data`` contains it, and report that the loader imports it."""
-        shown = show_name(value)
         result = self.encode_allowed(self.allowed.replace_names(key, value))
-        self.keep(key, f"{shown} is allowed: the loader imports it")
+        self.keep(key, f"{show_name(value)} is allowed: the loader imports it")
         return result
 
     def drop(

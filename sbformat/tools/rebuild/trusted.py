@@ -178,7 +178,7 @@ class Allowed:
         """The names that were kept, with their places."""
 
     def __contains__(self, name: object) -> bool:
-        return str(name) in self._names
+        return isinstance(name, (Global, Reference)) and str(name) in self._names
 
     @property
     def pairs(self) -> frozenset[Pair]:

@@ -142,26 +142,6 @@ def _show(value: object) -> str:
     return escape(value.reason, 200) if isinstance(value, Undecodable) else show(value)
 
 
-# -- action noise -------------------------------------------------------------------------------------
-
-_NOISE: Final[Mapping[str, frozenset[str]]] = {
-    "NormalActionNoise": frozenset({"_mu", "_sigma"}),
-    "OrnsteinUhlenbeckActionNoise": frozenset({"_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"}),
-}
-"""The attributes of SB2's noise by its class; SB3's also has a dtype."""
-
-
-def convert_noise(value: object) -> object:
-    """Return noise of SB3 for noise of SB2; another value unchanged."""
-    modules = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
-    if not isinstance(value, Instance) or value.type.module not in modules:
-        return value
-    if value.attributes.keys() != _NOISE.get(value.type.name):
-        return value
-    made = Reference("stable_baselines3.common.noise", value.type.name)
-    return Instance(made, {**value.attributes, "_dtype": Reference("numpy", "float32")})
-
-
 # -- hyper-parameters of on-policy algorithms ---------------------------------------------------------
 
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
@@ -509,10 +489,23 @@ def _set_train_freq(keys: Keys, source: str) -> None:
         keys.set("train_freq", TrainFreq(1, EnumMember(FREQUENCY_UNIT, "step")))
 
 
+_NOISE: Final[Mapping[str, frozenset[str]]] = {
+    "NormalActionNoise": frozenset({"_mu", "_sigma"}),
+    "OrnsteinUhlenbeckActionNoise": frozenset({"_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"}),
+}
+"""The attributes of SB2's noise by its class; SB3's also has a dtype."""
+
+
 def _convert_exploration(keys: Keys) -> None:
-    """Convert the noise of actions; SB3 has no random actions after the start."""
+    """Convert the noise of actions, whose classes have other modules; SB3 has no random actions after the start."""
     if "action_noise" in keys:
-        keys.set("action_noise", convert_noise(keys.agent.data["action_noise"]), "action_noise")
+        noise = keys.agent.data["action_noise"]
+        modules = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
+        is_known = isinstance(noise, Instance) and noise.type.module in modules
+        if is_known and noise.attributes.keys() == _NOISE.get(noise.type.name):
+            made = Reference("stable_baselines3.common.noise", noise.type.name)
+            noise = Instance(made, {**noise.attributes, "_dtype": Reference("numpy", "float32")})
+        keys.set("action_noise", noise, "action_noise")
     rate = keys.get("random_exploration")
     is_used = rate not in (None, 0, 0.0)
     message = "SB3 takes random actions only before learning_starts"
