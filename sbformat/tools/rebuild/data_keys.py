@@ -108,6 +108,9 @@ def _assign(context: RebuildContext, key: str, message: str) -> Any:
 
 def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
     """Return what the new ``data`` has for a key of the archive, by its handler or by what its name says."""
+    if value is None and key in _MAY_BE_NULL:
+        context.keep(key)
+        return None
     if key in _HANDLERS:
         return _HANDLERS[key](context, key, value)
     why, instead, is_finding = "", None, None
@@ -150,6 +153,7 @@ _METHODS: Final = frozenset(
 
 _TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
 """Keys whose value can be a text in SB3."""
+_MAY_BE_NULL: Final = ("tensorboard_log", "replay_buffer_class", "rollout_buffer_class", "action_noise")
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -216,8 +220,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
 
 def _rebuild_tensorboard_log(context: RebuildContext, key: str, value: object) -> Any:
     _note_fault(context, key, value)
-    is_kept = context.options.keep_system_info and isinstance(value, str) and not ADDRESS.search(value)
-    if value is None or is_kept:
+    if context.options.keep_system_info and isinstance(value, str) and not ADDRESS.search(value):
         context.keep(key)
         return value
     context.drop(key, "a path of the author's logs", "null: no logs")
@@ -648,9 +651,6 @@ GOAL_STRATEGIES: Final = ("future", "final", "episode")
 
 def _rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> Any:
     """Return a class that SB3 has for the algorithm, or one that is allowed; else SB3 chooses one."""
-    if value is None:
-        context.keep(key)
-        return None
     try:
         meaning = context.decode(key)
         if meaning in context.allowed:
@@ -738,9 +738,6 @@ def _rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -
 
 def _rebuild_action_noise(context: RebuildContext, key: str, value: object) -> Any:
     """Return noise of SB3 that consists of numbers."""
-    if value is None:
-        context.keep(key)
-        return None
     try:
         meaning = context.decode(key)
         trusted.check_noise(meaning)

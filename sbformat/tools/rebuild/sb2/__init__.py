@@ -162,8 +162,8 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
     fixed = fixed_coefficient(values.get(ENTROPY_KEY))
     if network.algorithm in ENTROPY_LEARNERS and fixed is not None:  # SB3 also saves a coefficient that is fixed
         variables = {FIXED: np.asarray(fixed, dtype=np.float32)}
-    states = {name: {"state": {}, "param_groups": []} for name in OPTIMIZERS[network.algorithm]}
-    parameters = {POLICY_ENTRY.removesuffix(PTH_SUFFIX): _name_arrays(network, keys), **states}
+    parameters: dict[str, Any] = {POLICY_ENTRY.removesuffix(PTH_SUFFIX): _name_arrays(network, keys)}
+    parameters |= {name: {"state": {}, "param_groups": []} for name in OPTIMIZERS[network.algorithm]}
     made = Archive(FileEntries({}, budget), "sb3", budget).with_entries({DATA_ENTRY: dump_data(data)})
     made = made.replace(
         parameters={name: StateDict.from_arrays(tree) for name, tree in parameters.items()},

@@ -193,11 +193,11 @@ def convert_ppo2_keys(keys: Keys) -> None:
 
 def _convert_batch_size(keys: Keys) -> None:
     """Set the size of minibatches, of which SB2 stores the number."""
-    parts = [keys.number(key, default) for key, default in (("n_steps", None), ("n_envs", 1), ("nminibatches", None))]
+    parts: list[Any] = [keys.number("n_steps"), keys.number("n_envs", 1), keys.number("nminibatches")]
     steps, envs, batches = parts
     size = 0
     if all(type(part) is int and part > 0 for part in parts):
-        size = steps * envs // batches  # type: ignore[operator]
+        size = steps * envs // batches
     if size > 0:
         note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
         keys.set("batch_size", size, "nminibatches", note)
@@ -267,8 +267,8 @@ def _convert_lr_schedule(keys: Keys) -> None:
         keys.merge("lr_schedule", "learning_rate", name)
     elif isinstance(name, str) and name in _DROPS:
         factor, start, end, fraction = _DROPS[name]
-        numbers = (float(f"{part * (rate or 0):.3g}") for part in (start, end))
-        advice = keys.advice.set_schedule("learning_rate", LinearSchedule(*numbers, fraction))
+        first, last = (float(f"{part * (rate or 0):.3g}") for part in (start, end))
+        advice = keys.advice.set_schedule("learning_rate", LinearSchedule(first, last, fraction))
         instead = f"the constant learning_rate {rate}; {advice} comes nearest"
         keys.drop("lr_schedule", f"SB3 has no such schedule: {factor}", instead)
     elif "lr_schedule" in keys:
