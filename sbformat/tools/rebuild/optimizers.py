@@ -217,6 +217,7 @@ class Optimizer:
             tensors = (part for part in own if isinstance(part, TensorInfo))
             return tensor.origin in where and all(part.shape in ((), (1,), tensor.info.shape) for part in tensors)
 
+        # the numbers are those of the new parameters, whether their states are kept or start anew
         size, self.groups[0]["params"] = self.size, list(range(len(new)))
         if size != len(old) or not all(map(fits, new)):
             self.state = {}

@@ -24,7 +24,7 @@ from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show_name
+from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, refuse, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
 
 if TYPE_CHECKING:
@@ -305,8 +305,6 @@ class RebuildContext:
     def raise_refused(self) -> None:
         """Raise what was noted for ``on_unknown="error"``."""
         if self.refused:
-            message = (
-                f"cannot be rebuilt: {'; '.join(self.refused)}; --on-unknown drop (on_unknown='drop') drops it, "
-                "--allow NAME (allow=[NAME]) keeps a class or function by its name"
-            )
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            drops = "--on-unknown drop (on_unknown='drop') drops it"
+            keeps = "--allow NAME (allow=[NAME]) keeps a class or function by its name"
+            refuse(f"cannot be rebuilt: {'; '.join(self.refused)}; {drops}, {keeps}", DATA_ENTRY)

@@ -151,6 +151,7 @@ class Layers:
             end = start + len(row.bias)
             offset = np.zeros(len(row.bias))
             for weights, signal in row.parts:
+                # a copy has no matrix: of an image it would be larger than the layer
                 is_copy = isinstance(weights, int)
                 offset += weights * signal.offset if is_copy else weights @ signal.offset
                 for units, scale in signal.terms:

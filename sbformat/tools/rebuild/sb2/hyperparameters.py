@@ -394,7 +394,6 @@ def convert_dqn_keys(keys: Keys) -> None:
     keys.drop("param_noise", message, "an epsilon-greedy policy" if has_noise else None, is_finding=has_noise)
     for key in ("checkpoint_freq", "checkpoint_path"):
         keys.drop(key, "CheckpointCallback of SB3 saves checkpoints", is_finding=False)
-    _convert_her_keys(keys)
 
 
 def convert_sac_keys(keys: Keys) -> None:
@@ -405,7 +404,6 @@ def convert_sac_keys(keys: Keys) -> None:
     _set_or_default(keys, "gradient_steps", 1)
     _set_or_default(keys, "target_update_interval", 1)
     _convert_exploration(keys)
-    _convert_her_keys(keys)
 
 
 def convert_td3_keys(keys: Keys) -> None:
@@ -415,7 +413,6 @@ def convert_td3_keys(keys: Keys) -> None:
     _set_train_freq(keys, "train_freq")
     _set_or_default(keys, "gradient_steps", 100)
     _convert_exploration(keys)
-    _convert_her_keys(keys)
 
 
 def convert_ddpg_keys(keys: Keys) -> None:
@@ -442,7 +439,6 @@ def convert_ddpg_keys(keys: Keys) -> None:
     for key, message in _DDPG_NOT_TRAINED_WITH.items():
         keys.drop(key, message, is_finding=False)
     _convert_normalization(keys)
-    _convert_her_keys(keys)
 
 
 def _convert_normalization(keys: Keys) -> None:
@@ -512,19 +508,6 @@ def _convert_exploration(keys: Keys) -> None:
     keys.drop("random_exploration", message, "none" if is_used else None, is_finding=is_used)
 
 
-def _convert_her_keys(keys: Keys) -> None:
-    """Convert HER's own keys: in SB3 it is a replay buffer, which has them as arguments."""
-    if keys.agent.algorithm != "HER":
-        return
-    keys.set("replay_buffer_class", Reference(*HER_BUFFER), "model_class", "HER is a replay buffer in SB3")
-    arguments = {key: keys.get(key) for key in ("n_sampled_goal", "goal_selection_strategy")}
-    keys.set("replay_buffer_kwargs", {key: value for key, value in arguments.items() if value is not None},
-             "n_sampled_goal", "arguments of HerReplayBuffer")  # fmt: skip
-    keys.merge("goal_selection_strategy", "replay_buffer_kwargs/goal_selection_strategy")
-    keys.merge("her_obs_space", "observation_space")
-    keys.merge("her_action_space", "action_space")
-
-
 def _to_float(value: object) -> object:
     """Return a number of numpy as one of Python; another value unchanged."""
     try:
@@ -545,6 +528,14 @@ _NOT_TRAINED_WITH: Final = {
 
 def convert_common_keys(network: ConvertedNetwork, keys: Keys) -> None:
     """Convert the keys that are the same in all algorithms, then report every key that is left."""
+    if keys.agent.algorithm == "HER":  # in SB3 it is a replay buffer, which has HER's own keys as arguments
+        keys.set("replay_buffer_class", Reference(*HER_BUFFER), "model_class", "HER is a replay buffer in SB3")
+        names = ("n_sampled_goal", "goal_selection_strategy")
+        arguments = {key: keys.get(key) for key in names if keys.get(key) is not None}
+        keys.set("replay_buffer_kwargs", arguments, "n_sampled_goal", "arguments of HerReplayBuffer")
+        keys.merge("goal_selection_strategy", "replay_buffer_kwargs/goal_selection_strategy")
+        keys.merge("her_obs_space", "observation_space")
+        keys.merge("her_action_space", "action_space")
     model = keys.agent.model
     policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
     keys.set("policy_class", policy_class, "policy", "; ".join(model.inferred))

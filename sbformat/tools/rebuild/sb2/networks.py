@@ -249,8 +249,7 @@ def read_cnn(agent: Sb2Agent, cnn: sb2.Cnn | None, scope: str) -> list[np.ndarra
     if cnn is None:
         return []
     if cnn.is_padded:
-        message = 'its CNN pads images (pad="SAME"), which SB3\'s NatureCNN does not'
-        raise UnsupportedError(message)
+        refuse('its CNN pads images (pad="SAME"), which SB3\'s NatureCNN does not')
     sides, channels = agent.model.observation_space.shape[:2], 0
     arrays: list[np.ndarray] = []
     scale, shift = _find_scale(agent)
