@@ -58,7 +58,23 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
     from sbformat.values.schedule_meaning import ScheduleMeaning
 
+_KWARGS: Final = "policy_kwargs"
 FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
+_METHODS: Final = frozenset(
+    """
+    _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
+    _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
+    _sample_action _setup_learn _setup_lr_schedule _setup_model _store_transition _trigger_callback
+    _update_current_progress_remaining _update_info_buffer _update_learning_rate _wrap_env collect_rollouts dump_logs
+    evaluate_candidates get_env get_parameters get_vec_normalize_env hessian_vector_product learn load
+    load_replay_buffer logger policy_aliases predict save save_replay_buffer set_env set_logger set_parameters
+    set_random_seed train
+    """.split()  # noqa: SIM905 -- a name a line is no better
+)
+"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
+_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
+"""Keys whose value can be a text in SB3."""
+_MAY_BE_NULL: Final = ("tensorboard_log", "replay_buffer_class", "rollout_buffer_class", "action_noise")
 
 
 def rebuild_data(context: RebuildContext) -> dict[str, Any]:
@@ -136,24 +152,6 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
         context.translate(key, why)
         return DROPPED
     return context.drop(key, why, instead, is_finding=is_finding)
-
-
-_METHODS: Final = frozenset(
-    """
-    _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
-    _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
-    _sample_action _setup_learn _setup_lr_schedule _setup_model _store_transition _trigger_callback
-    _update_current_progress_remaining _update_info_buffer _update_learning_rate _wrap_env collect_rollouts dump_logs
-    evaluate_candidates get_env get_parameters get_vec_normalize_env hessian_vector_product learn load
-    load_replay_buffer logger policy_aliases predict save save_replay_buffer set_env set_logger set_parameters
-    set_random_seed train
-    """.split()  # noqa: SIM905 -- a name a line is no better
-)
-"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
-
-_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
-"""Keys whose value can be a text in SB3."""
-_MAY_BE_NULL: Final = ("tensorboard_log", "replay_buffer_class", "rollout_buffer_class", "action_noise")
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -437,8 +435,6 @@ def _rebuild_unknown_class(context: RebuildContext, key: str, value: object) -> 
 
 
 # -- arguments of the policy that are required --------------------------------------------------------
-
-_KWARGS: Final = "policy_kwargs"
 
 
 def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
