@@ -62,10 +62,6 @@ class Setting(Record):
     """How the value or its meaning follows from SB2's."""
 
 
-_LARGEST: Final = 2**63
-"""Of integers; no release counts as far."""
-
-
 class Keys:
     """Collects the keys of ``data`` of the result, and the fate of each key of SB2."""
 
@@ -95,8 +91,9 @@ class Keys:
         value = self.get(key, default)
         if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu":
             value = value.to_numpy().item()
-        is_number = (type(value) is int and abs(value) < _LARGEST) or (type(value) is float and isfinite(value))
-        return value if is_number else None
+        if type(value) is float:
+            return value if isfinite(value) else None
+        return value if type(value) is int and abs(value) < 2**63 else None  # no release counts as far
 
     def copy(self, *keys: str, **renamed: str) -> None:
         """Set keys that SB3 has under the same names, then those with SB3's name as the value, if the file has them."""
@@ -353,13 +350,11 @@ def _convert_gradient_norm(keys: Keys) -> None:
         keys.copy("max_grad_norm")
 
 
-_NOT_SAVED: Final = "SB2 does not save it, and loads a file with its default"
 _PRIORITIES: Final = (
     "prioritized_replay", "prioritized_replay_alpha", "prioritized_replay_beta0", "prioritized_replay_beta_iters",
     "prioritized_replay_eps",
 )  # fmt: skip
 _EPSILON: Final = "deepq/eps:0"
-_MOST_STEPS: Final = 2**31
 _DDPG_NOT_TRAINED_WITH: Final = {
     "nb_eval_steps": "steps of an evaluation during training: EvalCallback of SB3 evaluates",
     "memory_policy": "the class of the replay buffer, which SB3 has its own of",
@@ -471,14 +466,14 @@ def _convert_normalization(keys: Keys) -> None:
 def _set_or_default(keys: Keys, key: str, default: object) -> None:
     """Set a key to the value of the file, or to SB2's default."""
     if keys.get(key) is None:
-        keys.set(key, default, None, _NOT_SAVED)
+        keys.set(key, default, None, "SB2 does not save it, and loads a file with its default")
     else:
         keys.copy(key)
 
 
 def _set_train_freq(keys: Keys, source: str) -> None:
     value = keys.get(source)
-    if type(value) is int and 0 < value < _MOST_STEPS:
+    if type(value) is int and 0 < value < 2**31:
         keys.set("train_freq", TrainFreq(value, EnumMember(FREQUENCY_UNIT, "step")), source)
     else:
         keys.drop(source, "expected a number of steps", "every step")

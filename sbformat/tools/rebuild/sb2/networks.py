@@ -339,7 +339,6 @@ def copied_row(name: str, instead: str) -> Row:
 # -- actor-critics ------------------------------------------------------------------------------------
 
 _SCOPE: Final = sb2.ActorCriticPolicy.scope
-_DEFAULT_WIDTHS: Final = [64, 64]
 _SUCCESSORS: Final = {"PPO1": "PPO", "PPO2": "PPO", "A2C": "A2C", "ACKTR": "A2C", "TRPO": "TRPO", "GAIL": "TRPO"}
 """The algorithm of SB3 by that of SB2."""
 
@@ -363,7 +362,7 @@ def convert_actor_critic(agent: Sb2Agent) -> ConvertedNetwork:
         }  # fmt: skip
         message = "the same cell, with the gates in torch's order; the value function does not train it in SB3"
         rows.append(parameter_row(f"{_SCOPE}/{sb2.LSTM_SCOPE}", message))
-    elif inputs.cnn is None and any(layers != _DEFAULT_WIDTHS for layers in widths.values()):
+    elif inputs.cnn is None and any(layers != [64, 64] for layers in widths.values()):
         arguments["net_arch"] = widths
     shared = "in the policy network and in the value network, with the same weights; they are trained apart"
     names = [step.name for step in net.steps if step.branch == "both" and step.name != sb2.LSTM_SCOPE]
@@ -537,10 +536,8 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
     arguments = {"net_arch": widths, **convert_activation(agent, net.activation), **source.inputs.policy_kwargs}
     rows = agent.drop_parameters(f"{scope}/q", "DQN of SB2 2.0 does not use it")
     if net.mlp.is_dueling:
-        message = (
-            "one network computes the sum of both towers, with the same values; training changes all its weights, "
-            "also those between the towers, which are 0 now"
-        )
+        trained = "training changes all its weights, also those between the towers, which are 0 now"
+        message = f"one network computes the sum of both towers, with the same values; {trained}"
         rows.append(parameter_row(f"{scope}/state_value", message))
     if not has_target:
         rows.append(copied_row(_TARGET_Q, "a copy of the Q-network"))
@@ -552,8 +549,6 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
 
 # -- DDPG ---------------------------------------------------------------------------------------------
 
-_DEFAULT_RANGE: Final = (-5.0, 5.0)
-_LEAST_VARIANCE: Final = 1e-2
 _OBSERVATIONS: Final = "input/obs_rms"
 _RETURNS: Final = "input/ret_rms"
 
@@ -687,7 +682,7 @@ def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Stati
     count, total, squares = (agent.array(name, "float64") for name in names)
     with np.errstate(all="ignore"):
         mean, square = ((part / count).astype(np.float32) for part in (total, squares))
-        deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+        deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(1e-2)))  # SB2's least variance
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
         refuse(f"{scope}: the statistics are not finite")
     if shape and mean.size != size:
@@ -702,7 +697,7 @@ def _find_bounds(source: _OffPolicy, statistics: _Statistics | None) -> tuple[fl
     Environments exceed the bounds of their spaces, so those are taken into account only where no layer can clip.
     """
     agent, inputs = source.agent, source.inputs
-    least, most = read_range(agent.data.get("observation_range", _DEFAULT_RANGE))
+    least, most = read_range(agent.data.get("observation_range", (-5.0, 5.0)))
     bounds = agent.model.observation_space.bounds
     is_certain = inputs.cnn is not None or bounds is None  # scaled, or zeros and ones
     if not is_certain and source.start().can_clip:
