@@ -203,10 +203,9 @@ class RebuildContext:
         if chosen is None and not is_supplied and self.decode_or_none("policy_class") not in self.allowed:
             with suppress(UnsupportedError):  # the class that SB3 itself has for the observations
                 space = self.decode("observation_space")
-                is_known = isinstance(space, Space)
-                kind = (
-                    "MultiInput" if is_known and space.has_keys else "Cnn" if is_known and space.is_image() else "Mlp"
-                )
+                kind = "Mlp"
+                if isinstance(space, Space):
+                    kind = "MultiInput" if space.has_keys else "Cnn" if space.is_image() else kind
                 chosen = next((Reference(*policies[alias]) for alias in policies if alias.startswith(kind)), None)
         return chosen if chosen is not None and chosen.pair in policies.values() else None
 
