@@ -256,24 +256,18 @@ def _refuse_harmful(pair: Pair) -> None:
 
 def describe_unknown(value: object, role: str, advice: Advice) -> str:
     """Return why a class or function is not kept, and which option keeps it."""
-    name = value if isinstance(value, (Global, Reference)) else _find_function(value)
     if isinstance(value, (CarriedClass, Function)):
         return f"{show(value)}: custom code carried by value, without a name to allow"
-    if name is None or getattr(name, "updates", None):
+    name: Any = value.function if isinstance(value, Partial) else value
+    if isinstance(value, Call) and value.updates:  # of a partial that was not decoded, since its function is not known
+        state = value.updates[0].value
+        name = state[0] if isinstance(state, tuple) and state else None
+    if not isinstance(name, (Global, Reference)) or getattr(name, "updates", None):
         return f"{show(value)} is not known as {role}"
     harm = describe_harm(name.pair)
     if harm:
         return f"{show_name(name)} {harm}"
     return f"{show_name(name)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
-
-
-def _find_function(value: object) -> Any:
-    """Return the name that a partial calls, or None."""
-    if isinstance(value, Partial):
-        return value.function if isinstance(value.function, (Global, Reference)) else None
-    state = value.updates[0].value if isinstance(value, Call) and value.updates else None
-    first = state[0] if isinstance(state, tuple) and state else None
-    return first if isinstance(first, Global) else None
 
 
 # -- roles --------------------------------------------------------------------------------------------

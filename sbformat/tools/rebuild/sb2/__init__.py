@@ -248,7 +248,7 @@ def _merge_row(conversion: Conversion, row: Row) -> Row:
     setting = conversion.settings.get(key)
     if setting is None:
         return row
-    renamed = f"{setting.key} in SB3" if setting.source not in (None, setting.key) else ""
+    renamed = f"{key} in SB3" if setting.source not in (None, key) else ""
     origin = ": ".join(filter(None, (renamed, setting.note)))
     message = "; ".join(filter(None, (origin, row.message)))
     below = f"/{rest}" if rest else ""

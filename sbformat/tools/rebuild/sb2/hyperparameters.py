@@ -52,8 +52,6 @@ def decode_all(archive: Archive) -> dict[str, Any]:
 class Setting(Record):
     """A key of ``data`` of the result."""
 
-    key: str
-    """SB3's name."""
     value: object
     """As :func:`sbformat.values.decode` returns it."""
     source: str | None
@@ -110,7 +108,7 @@ class Keys:
 
         :param source: the key of SB2 that it is from; None for what SB2 does without a key for it
         """
-        self.settings[key] = Setting(key, value, source, note)
+        self.settings[key] = Setting(value, source, note)
         if source is not None:
             self.done.add(source)
 
