@@ -227,15 +227,10 @@ def order_rows(weight: np.ndarray, inputs: Inputs) -> np.ndarray:
     return made
 
 
-def read_tower(
-    agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str, inputs: Inputs | None = None
-) -> list[Linear]:
-    """Return the hidden layers of a network, then its heads, by default all; the first get the inputs."""
+def read_tower(agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str) -> list[Linear]:
+    """Return the hidden layers of a network, then its heads; by default all."""
     names = (*tower.names, *(heads or tower.heads))
-    first = names[: 1 if tower.names else None]
-    return [
-        read_linear(agent, f"{scope}/{name}", tower.layer(name), inputs if name in first else None) for name in names
-    ]
+    return [read_linear(agent, f"{scope}/{name}", tower.layer(name)) for name in names]
 
 
 def read_cnn(agent: Sb2Agent, cnn: sb2.Cnn | None, scope: str) -> list[np.ndarray]:
@@ -456,7 +451,7 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
     source = _read(agent)
     require_variables(agent, _list_critics(source, "model"))
     arrays = source.read_cnn("model/pi")
-    arrays += flatten(read_tower(agent, "model/pi", source.net, inputs=source.inputs))
+    arrays += flatten(_order_first(source, read_tower(agent, "model/pi", source.net), heads=2))
     arrays += [part for _ in range(2) for part in _convert_critics(source, "model")]
     message = "the value of an observation, which SAC of SB3 does not learn"
     rows = agent.drop_parameters("model/values_fn/vf", message)
@@ -478,7 +473,7 @@ def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
     scopes = ("model", "target" if has_target else "model")
     for scope in scopes:
         arrays += source.read_cnn(f"{scope}/pi")
-        arrays += flatten(read_tower(agent, f"{scope}/pi", source.net, inputs=source.inputs))
+        arrays += flatten(_order_first(source, read_tower(agent, f"{scope}/pi", source.net), heads=1))
     for scope in scopes:
         arrays += _convert_critics(source, scope)
     rows = [] if has_target else [copied_row("target", "copies of the networks that are trained")]
@@ -504,6 +499,17 @@ def _convert_critics(source: _OffPolicy, scope: str) -> list[np.ndarray]:
         folding.add_plain(layers, Signal.select(columns), read_tower(source.agent, f"{scope}/values_fn/{name}", tower))
         arrays += flatten(layers.made)
     return arrays
+
+
+def _order_first(source: _OffPolicy, layers: list[Linear], heads: int) -> list[Linear]:
+    """Return layers of which those that get the observation get SB3's: the first, or the heads if there is no other."""
+    first = 1 if len(layers) > heads else heads
+    made = []
+    for layer in layers[:first]:
+        ordered = source.start()
+        ordered.add(Units.apply(layer, Signal.select(source.inputs.columns)))
+        made += ordered.made
+    return [*made, *layers[first:]]
 
 
 # -- DQN ----------------------------------------------------------------------------------------------
