@@ -449,7 +449,7 @@ def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
     is_known = isinstance(extractor, Reference) and trusted.find_class(extractor) in trusted.EXTRACTORS
     if extractor is None:
         is_known = _KWARGS not in context.archive.data or context.decode_or_none(_KWARGS) is not None
-    is_kept = context.keeps_unknown or extractor in context.allowed
+    is_kept = context.keeps_unknown or str(extractor) in context.options.allow
     if _KWARGS in context.options.supplied_at_load or (is_kept and not is_known):
         return ("features_extractor", changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
     return ()
