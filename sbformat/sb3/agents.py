@@ -354,14 +354,12 @@ def load(
     present |= {new for old, new in RENAMED.items() if old in present}
     options = Options(
         target=parse_target(find_installed_release()),
-        on_unknown="drop",
-        policy_class=None,
-        keep_system_info=False,
         supplied_at_load=frozenset(present.intersection(given)),
         allow=frozenset(require_names(allow, "allow")),
+        algorithm=None if cls is None else find_name(cls),
         advice=FOR_LOAD,
     )
-    archive, account = rebuild_with(original, options, None if cls is None else find_name(cls))
+    archive, account = rebuild_with(original, options)
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)

@@ -29,7 +29,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import segment
 from sbformat.reader import read
 from sbformat.sb3.installed import find_installed_release
-from sbformat.tools.rebuild.rebuild_report import GOAL_STRATEGIES
+from sbformat.tools.rebuild.data_keys import GOAL_STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

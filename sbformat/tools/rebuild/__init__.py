@@ -6,14 +6,12 @@ In: an archive of any release of SB3, and options. Out: an archive for the targe
 each key of ``data`` and each entry: ``kept`` (equal), ``translated`` (the same meaning in another form) or ``dropped``
 (left out; ``instead`` is what SB3 uses then). A row is a finding when the agent computes or trains differently.
 
-1. The algorithm is identified; an archive of HER before SB3 1.1 becomes its inner algorithm with a Dict observation
-   space. A ``RebuildContext`` holds what is rebuilt, for which release, and the rows of the report.
+1. The algorithm is identified. A ``RebuildContext`` holds what is rebuilt, for which release, and the report so far.
 2. ``network`` renames and copies the tensors of ``policy.pth``. Its layers may require arguments of the policy that
    were defaults once; they are noted, as is the optimizer's class.
-3. ``data_keys`` rebuilds each key with the handler for it: spaces, schedules; ``policy_and_buffers`` has those of
-   classes with arguments. A value is decoded to what it means and encoded again; code, and names outside the tables of
-   what SB3 may call in that place, are dropped unless the caller allows them by their exact name (``trusted``). Then
-   what the JSON Schema refuses is dropped, and what is missing is supplied or refused.
+3. ``data_keys`` rebuilds each key with the handler for it. A value is decoded to what it means and encoded again; code,
+   and names outside the tables of what SB3 may call in that place, are dropped unless the caller allows them by their
+   exact name (``trusted``). Then what the JSON Schema refuses is dropped, and what is missing is supplied or refused.
 4. ``network.check_weights`` compares the network that SB3 will make from the new ``data`` with the new tensors.
 5. ``optimizers`` renumbers and reorders the optimizer states; a state that does not fit starts anew. The entropy
    coefficient is made to agree with ``ent_coef``.
@@ -34,15 +32,13 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
 Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
-``known/algorithms``, a class that SB3 may call in its row of ``known``; a key that needs more than its value is a
-handler of ``data_keys``.
+``known/algorithms``, a class that SB3 may call in its row of ``known``.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.archive.edits import dump_data
@@ -57,11 +53,11 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
+from sbformat.errors import MissingEntryError, SbformatError, quote, require_names, require_type
 from sbformat.folders.agents import find_in_folder
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
-from sbformat.immutable import Record, thaw
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import ALGORITHMS, OPTIMIZERS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
@@ -72,39 +68,24 @@ from sbformat.nets.wrappers import unwrap
 from sbformat.pth import StateDict
 from sbformat.reader import read
 from sbformat.schema import known_keys
-from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.data_keys import rebuild_data
-from sbformat.tools.rebuild.network import (
-    Copies,
-    HerObservation,
-    Tensor,
-    check_weights,
-    find_her_observation,
-    find_inner_algorithm,
-    rebuild_network,
-)
-from sbformat.tools.rebuild.optimizers import (
-    Optimizer,
-    make_entropy_state,
-    make_policy_state,
-    rebuild_optimizer,
-    rebuild_variables,
-)
-from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
-from sbformat.tools.rebuild.policy_and_buffers import (
+from sbformat.tools.rebuild.data_keys import (
     find_kept_modules,
+    rebuild_data,
     require_network_arguments,
     require_optimizer_class,
 )
+from sbformat.tools.rebuild.network import Copies, check_weights, read_her, rebuild_network
+from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_optimizer, rebuild_variables
+from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
-from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values
+from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.nets.reading import NetworkMatch
+    from sbformat.tools.rebuild.sb2 import Conversion
 
 
 __all__ = [
@@ -189,10 +170,12 @@ def rebuild(
     options = Options(
         parse_target(target),
         on_unknown,
-        None,
         keep_system_info,
         frozenset(require_names(supplied_at_load, "supplied_at_load")),
         frozenset(require_names(allow, "allow")),
+        algorithm,
+        policy_class,
+        assign or {},
     )
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
@@ -202,105 +185,80 @@ def rebuild(
         raise ValueError(message)
     chosen = find_in_folder(source, limits)
     archive = read(source if chosen is None else chosen.path, limits=limits)
-    return rebuild_with(archive, options, algorithm, policy_class, assign or {})
+    return rebuild_with(archive, options)
 
 
-def rebuild_with(
-    archive: Archive,
-    options: Options,
-    algorithm: str | None = None,
-    policy_class: str | type | None = None,
-    assign: Mapping[str, Any] = MappingProxyType({}),
-) -> Rebuilt:
-    """Rebuild an archive as :func:`rebuild` does, with checked options.
-
-    :param options: without the policy class
-    :param policy_class: of the caller, for an agent of SB3 or SB2
-    """
+def rebuild_with(archive: Archive, options: Options) -> Rebuilt:
+    """Rebuild an archive as :func:`rebuild` does, with checked options."""
+    converted = None
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        return _rebuild_sb2(archive, options, algorithm, policy_class, assign)
+        context, converted = _start_sb2(archive, options)
+    else:
+        context = _start(archive, options)
+    made = _rebuild_entries(context)
+    context.raise_refused()
+    name, rows, version, sb2_algorithm = context.algorithm, tuple(context.rows), None, None
+    if converted is not None:
+        from sbformat.tools.rebuild.sb2 import merge_reports
+
+        rows, sb2_algorithm = merge_reports(converted, rows, options.assign), converted.original
+    else:
+        with contextlib.suppress(SbformatError):
+            version = archive.stable_baselines3_version
+    rows = add_values(rows, archive, made, name)
+    requires = tuple(context.allowed.required)
+    return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, requires, sb2_algorithm))
+
+
+def _start(archive: Archive, options: Options) -> RebuildContext:
+    """Return the context for an archive of SB3, after checks of what the caller passes."""
     if archive.format not in SB3_ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         if archive.format == "policy-file":
             hint = "; rebuild_policy rebuilds files of policy.save()"
         if archive.format == "sbx":
             hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
-        message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
-        raise UnsupportedError(message)
-    name, her, why_no_her = _identify_algorithm(archive, algorithm)
-    since = find(next(iter(ALGORITHMS[name].policies.values()))).since
-    if since is not None and options.target < since:
-        message = f"sb3-contrib {options.target} has no {name}"
-        raise UnsupportedError(message)
-    _require_known_keys(name, assign)
-    chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
-    options = options._replace(policy_class=chosen)
-    context = RebuildContext(archive, name, options, _encode_assigned(assign, options))
-    if her is not None and not context.has_sb3_policy:
-        her, why_no_her = None, "its policy class is a custom one"
-    context.her_observation, context.why_no_her_observation = her, why_no_her
-    made = _rebuild_entries(context)
-    context.raise_refused()
-    rows = add_values(context.rows, archive, made, name)
-    try:
-        version = archive.stable_baselines3_version
-    except SbformatError:
-        version = None
-    return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, tuple(context.allowed.required)))
-
-
-def _encode_assigned(assign: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    return {key: encode_assigned(key, thaw(value), options.target) for key, value in assign.items()}
-
-
-def _rebuild_sb2(
-    archive: Archive,
-    options: Options,
-    algorithm: str | None,
-    policy_class: str | type | None,
-    assign: Mapping[str, Any],
-) -> Rebuilt:
-    """Convert an agent of SB2 to SB3's form, and rebuild that."""
-    from sbformat.tools.rebuild.sb2 import convert_agent, merge_reports
-
-    if options.on_unknown == "keep":
-        message = "values of Stable Baselines 2 cannot be kept as they are: expected on_unknown to be drop or error"
-        raise UnsupportedError(message)
-    if isinstance(policy_class, type):
-        policy_class = policy_class.__qualname__
-    converted = convert_agent(archive, policy_class=policy_class, advice=options.advice)
-    name = converted.algorithm
-    if algorithm not in (None, name):
-        message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"
-        raise UnsupportedError(message)
-    _require_known_keys(name, assign)
-    assigned = _encode_assigned(assign, options)
-    context = RebuildContext(converted.archive, name, options, assigned, converted.decoded)
-    if options.on_unknown == "error":
-        context.refused += converted.undecodable
-    made = _rebuild_entries(context)
-    context.raise_refused()
-    rows = add_values(merge_reports(converted, context.rows, assigned), archive, made, name)
-    requires = tuple(context.allowed.required)
-    return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
-
-
-def _identify_algorithm(archive: Archive, requested: str | None) -> tuple[str, HerObservation | None, str]:
-    """Return the algorithm that loads the result; for HER before SB3 1.1, the parts of its observations or why not."""
+        refuse(f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}")
     name, certain, _ = archive.algorithm
     her, why_no_her = None, ""
     if name == "HER":
-        name = find_inner_algorithm(archive)
-        her, why_no_her = find_her_observation(archive)
-    if requested is not None and requested != name:
-        if name is not None and (certain or requested not in list_relatives(name)):
-            message = f"an agent of {name}, not of {requested if requested in ALGORITHMS else quote(requested)}"
-            raise UnsupportedError(message)
-        name = requested
+        name, her, why_no_her = read_her(archive)
+    algorithm = options.algorithm
+    if algorithm is not None and algorithm != name:
+        if name is not None and (certain or algorithm not in list_relatives(name)):
+            refuse(f"an agent of {name}, not of {algorithm if algorithm in ALGORITHMS else quote(algorithm)}")
+        name = algorithm
     if name not in ALGORITHMS:
-        message = f"{quote(name) if name else 'the algorithm'} is not a known algorithm of SB3"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
-    return name, her, why_no_her
+        refuse(f"{quote(name) if name else 'the algorithm'} is not a known algorithm of SB3", DATA_ENTRY)
+    since = find(next(iter(ALGORITHMS[name].policies.values()))).since
+    if since is not None and options.target < since:
+        refuse(f"sb3-contrib {options.target} has no {name}")
+    _require_known_keys(name, options.assign)
+    chosen = None if options.policy_class is None else _resolve_policy_class(options.policy_class, name)
+    context = RebuildContext(archive, name, options, chosen)
+    if her is not None and not context.has_sb3_policy:
+        her, why_no_her = None, "its policy class is a custom one"
+    context.her_observation, context.why_no_her_observation = her, why_no_her
+    return context
+
+
+def _start_sb2(archive: Archive, options: Options) -> tuple[RebuildContext, Conversion]:
+    """Convert an agent of SB2 to SB3's form, and return the context for that."""
+    from sbformat.tools.rebuild.sb2 import convert_agent
+
+    if options.on_unknown == "keep":
+        refuse("values of Stable Baselines 2 cannot be kept as they are: expected on_unknown to be drop or error")
+    given = options.policy_class
+    policy_class = given.__qualname__ if isinstance(given, type) else given
+    converted = convert_agent(archive, policy_class=policy_class, advice=options.advice)
+    name = converted.algorithm
+    if options.algorithm not in (None, name):
+        refuse(f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(options.algorithm))}")
+    _require_known_keys(name, options.assign)
+    context = RebuildContext(converted.archive, name, options, decoded=converted.decoded)
+    if options.on_unknown == "error":
+        context.refused += converted.undecodable
+    return context, converted
 
 
 def _resolve_policy_class(given: str | type, algorithm: str) -> Reference:
@@ -315,8 +273,7 @@ def _resolve_policy_class(given: str | type, algorithm: str) -> Reference:
         pair = current_name((module, name))
     if not pair[0] or (find(pair).is_reference and pair not in aliases.values()):
         shown = quote(".".join(pair).lstrip("."))
-        message = f"{shown} is not a policy of {algorithm}: expected {', '.join(aliases)} or a dotted name"
-        raise UnsupportedError(message)
+        refuse(f"{shown} is not a policy of {algorithm}: expected {', '.join(aliases)} or a dotted name")
     return Reference(*pair)
 
 
@@ -351,12 +308,18 @@ def _rebuild_entries(context: RebuildContext) -> Archive:
     context.new_learning_rate = rate if type(rate) in (int, float) else None
     match = check_weights(context, network, data, policy.refused.values())
     parameters = {_POLICY: policy.state_dict.with_tree(copies.move(network.tree))}
-    old = tuple(Tensor(name, name, info) for name, info in policy.state_dict.tree.items())
     for name, optimizer in optimizers.items():
-        tree = rebuild_optimizer(context, optimizer, old, network, match, policy.computed)
+        tree = rebuild_optimizer(context, optimizer, policy, network, match)
         parameters[name] = archive.parameters[name].with_tree(tree)
         _report_entry(context, name + PTH_SUFFIX, optimizer.notes)
-    parameters |= _make_missing_optimizers(context, parameters, match)
+    for name in _list_optimizers(context):
+        if name not in parameters:
+            new = make_state(context, name, match)
+            if new is None:
+                raise MissingEntryError(name, present=archive.parameters, what="state dict")
+            parameters[name] = StateDict.from_arrays({}).with_tree(new)
+            message = "a fresh state: it was missing, and SB3's load needs it"
+            context.report("translated", message, entry=name + PTH_SUFFIX)
     variables = _rebuild_variables_entry(context, data)
     dropped = _report_other_entries(context, {f"{name}{PTH_SUFFIX}" for name in parameters})
     edited = archive.without(*dropped).with_entries({DATA_ENTRY: dump_data(data)})  # null: supplied when it is loaded
@@ -386,37 +349,16 @@ def _read_optimizers(context: RebuildContext, copies: Copies) -> dict[str, Optim
     return found
 
 
-def _make_missing_optimizers(
-    context: RebuildContext, present: Collection[str], match: NetworkMatch | None
-) -> dict[str, StateDict]:
-    """Return fresh states of the optimizers that SB3's ``load`` needs and the archive does not have.
-
-    :param match: the policy as SB3 makes it; None when it is not known
-    """
-    made = {}
-    for name in _list_optimizers(context):
-        if name in present:
-            continue
-        is_policy = name != ENTROPY_OPTIMIZER
-        new = make_policy_state(context, name, match) if is_policy else make_entropy_state(context)
-        if new is None:
-            raise MissingEntryError(name, present=context.archive.parameters, what="state dict")
-        made[name] = StateDict.from_arrays({}).with_tree(new)
-        message = "a fresh state: it was missing, and SB3's load needs it"
-        context.report("translated", message, entry=name + PTH_SUFFIX)
-    return made
-
-
 def _rebuild_variables_entry(context: RebuildContext, data: dict[str, object]) -> StateDict:
     """Return ``pytorch_variables.pth``."""
     tensors = rebuild_variables(context, data)
-    names = context.archive.entries
-    old = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in names), None)
-    if old is None:
-        context.report("translated", "new: it was missing", entry=PYTORCH_VARIABLES_ENTRY)
-    else:
+    if PYTORCH_VARIABLES_ENTRY in context.archive.entries:
+        _report_entry(context, PYTORCH_VARIABLES_ENTRY, [])
+    elif TENSORS_ENTRY in context.archive.entries:
         note = f"now {PYTORCH_VARIABLES_ENTRY}, its name since SB3 {changes.WRITES_VERSION}"
-        _report_entry(context, old, [note] if old == TENSORS_ENTRY else [])
+        _report_entry(context, TENSORS_ENTRY, [note])
+    else:
+        context.report("translated", "new: it was missing", entry=PYTORCH_VARIABLES_ENTRY)
     template = context.archive.pytorch_variables or StateDict.from_arrays({})
     return template.with_tree(Copies().move(tensors))
 
@@ -436,21 +378,15 @@ def _report_other_entries(context: RebuildContext, parameters: set[str]) -> list
         elif name == TENSORS_ENTRY:
             dropped.append(name)
         elif name not in (*parameters, DATA_ENTRY, PYTORCH_VARIABLES_ENTRY):
-            why = _find_reason_to_drop(context, name)
+            why = "" if context.keeps_unknown else "SB3 has no such entry"
+            if name == SYSTEM_INFO_ENTRY:
+                why = "" if context.options.keep_system_info else "it describes the author's machine"
+            elif name.endswith(PTH_SUFFIX):
+                why = f"{context.algorithm} has no such part, and SB3 refuses to load an archive with it"
+            elif name in STATISTICS_ENTRIES:  # those of a bundle (STATISTICS.md 17.5) are plain data, kept if valid
+                with contextlib.suppress(SbformatError):
+                    read_entries(context.archive)
+                    why = ""
             context.report("dropped" if why else "kept", why, entry=name)
-            if why:
-                dropped.append(name)
+            dropped += [name] if why else []
     return dropped
-
-
-def _find_reason_to_drop(context: RebuildContext, name: str) -> str:
-    """Return why an entry is left out, or an empty text."""
-    if name == SYSTEM_INFO_ENTRY:
-        return "" if context.options.keep_system_info else "it describes the author's machine"
-    if name.endswith(PTH_SUFFIX):
-        return f"{context.algorithm} has no such part, and SB3 refuses to load an archive with it"
-    if name in STATISTICS_ENTRIES:  # those of a bundle (STATISTICS.md 17.5) are plain data, and are kept if valid
-        with contextlib.suppress(SbformatError):
-            read_entries(context.archive)
-            return ""
-    return "" if context.options.on_unknown == "keep" else "SB3 has no such entry"

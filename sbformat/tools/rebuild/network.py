@@ -1,20 +1,17 @@
 """``policy.pth`` for the target: tensors under the names of today, and what they require of the arguments.
 
-In: the old state dict. Out: a ``Network``: each new tensor with the name that it had, so that ``optimizers`` can move
-its state the same way (REBUILDING.md 15.3); and whether SB3 can load the new weights: their names and shapes against
-the network that it makes. Example, an actor-critic policy of SB3 1.6 with one shared layer::
+In: the old state dict. Out: a ``Network``, whose tensors have their old names, too, so that ``optimizers`` can move
+states the same way (REBUILDING.md 15.3); and whether SB3 can load it. Example, SB3 1.6, one shared layer::
 
     mlp_extractor.shared_net.0.weight    ->  mlp_extractor.policy_net.0.weight
                                              mlp_extractor.value_net.0.weight   (a copy: they are trained apart)
     mlp_extractor.policy_net.0.weight    ->  mlp_extractor.policy_net.2.weight  (1 is the activation)
     features_extractor.cnn.0.weight      ->  the same, and as pi_features_extractor..., vf_features_extractor...
 
-HER before SB3 1.1 was an algorithm that wrapped another one, and concatenated its observations (REBUILDING.md 15.4).
-Since then it is a replay buffer, and the observations are a Dict with the goals. The old layers received ``observation
-+ desired_goal``; the Dict has the parts in the order ``achieved_goal, desired_goal, observation``. So the columns of
-each first layer are reordered, and those of the achieved goal, which it never received, are zero: the same function.
-Example, 3 numbers of observation (o) and 2 of goal (g): a row of a first layer of SAC's critic, which also receives one
-action (a)::
+HER before SB3 1.1 was an algorithm that wrapped another one, and concatenated ``observation + desired_goal``; now it is
+a replay buffer, and the Dict of observations has ``achieved_goal, desired_goal, observation`` (REBUILDING.md 15.4). So
+the columns of each first layer are reordered, and those of the achieved goal, which it never received, are zero.
+Example, a row of SAC's critic for 3 numbers of observation (o), 2 of goal (g), one action (a)::
 
     before  o0 o1 o2 g0 g1 a0
     after   0  0  g0 g1 o0 o1 o2 a0
@@ -22,13 +19,12 @@ action (a)::
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import POLICY_ENTRY
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.immutable import Record
@@ -40,7 +36,8 @@ from sbformat.nets.arguments import Agent, NetworkError, is_true
 from sbformat.nets.reading import compare_network, read_shapes
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.values import DTYPES, Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import DTYPES, Storage, TensorInfo
+from sbformat.tools.rebuild.rebuild_report import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,7 +80,10 @@ class Copies:
         return info._replace(storage=self._made[id(old)][0])
 
     def move(self, value: Any) -> Any:
-        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers."""
+        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers.
+
+        What no optimizer of torch stores, such as sparse tensors, is unchanged: ``Optimizer`` leaves it out.
+        """
         if id(value) not in self._made:
             made = self._move(value)
             if made is value:
@@ -102,26 +102,17 @@ class Copies:
         if isinstance(value, TensorInfo):
             moved = value if value.storage.location == _CPU else self.copy_tensor(value)
             return moved._replace(state=None)
-        if isinstance(value, (SparseTensor, QuantizedTensor)):
-            return type(value)(*(self.move(part) for part in value))
-        if isinstance(value, ArrayInfo) and value.is_scalar:
-            return value.to_numpy().item()
-        return Device(_CPU) if isinstance(value, Device) else value
+        return value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
 
 
 def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
-    """Return a matrix with the given columns.
-
-    :param columns: the numbers of old columns; None for zeros
-    """
+    """Return a matrix with the given old columns; None is one of zeros."""
     rows, width = info.shape
     size = DTYPES[info.dtype].itemsize
     is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
     if not is_whole or info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
-        message = (
-            f"expected a contiguous little-endian matrix, got a layer of the dtype {quote(info.dtype)} in another form"
-        )
-        raise UnsupportedError(message)
+        form = f"got a layer of the dtype {quote(info.dtype)} in another form"
+        refuse(f"expected a contiguous little-endian matrix, {form}")
     data = info.storage.bytes()[info.offset * size :]
     made = bytearray()
     for start in range(0, rows * width, width):
@@ -146,30 +137,24 @@ _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
 
 
 class HerObservation(Record):
-    """The parts of a concatenated observation."""
+    """The parts of a concatenated observation: the observation, then the goal."""
 
     space: DictSpace
     """The observation space of the environment itself."""
     observation_size: int
-    """Columns of the observation, which came first."""
     goal_size: int
-    """Columns of the goal."""
     is_bare: bool
     """Whether the actor of SAC or TQC has no hidden layers."""
     widened: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
     """The new layers by the memory of the old ones, and the old ones: layers that share memory still do."""
 
     def widen(self, name: str, info: TensorInfo) -> TensorInfo:
-        """Return a first layer with the columns of the Dict, and any other tensor unchanged.
-
-        :param name: of the layer; optimizer states are widened by the name of their layer
-        """
+        """Return a first layer, or its optimizer state, with the columns of the Dict; any other tensor unchanged."""
         if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _FIRST_LAYERS_OF_BARE_ACTOR):
             return info
         known = self.observation_size + self.goal_size
         if len(info.shape) != 2 or info.shape[1] < known or not 0 < info.numel <= info.storage.numel:
-            message = f"{name} does not receive an observation of {known} numbers"
-            raise UnsupportedError(message, entry=POLICY_ENTRY)
+            refuse(f"{name} does not receive an observation of {known} numbers", POLICY_ENTRY)
         memory = id(info.storage), info.offset, info.shape
         if memory not in self.widened:
             goal, observation = range(self.observation_size, known), range(self.observation_size)
@@ -178,17 +163,15 @@ class HerObservation(Record):
         return self.widened[memory][0]
 
 
-def find_inner_algorithm(archive: Archive) -> str:
-    """Return the algorithm that HER wrapped."""
+def read_her(archive: Archive) -> tuple[str, HerObservation | None, str]:
+    """Return the algorithm that HER wrapped, and the parts of its observations, or None and why they are not known."""
     model = archive.decode("model_class")
     if not isinstance(model, Reference):
-        message = "model_class, the algorithm that HER wrapped, is not known"
-        raise UnsupportedError(message, entry="data")
-    return model.name
+        refuse("model_class, the algorithm that HER wrapped, is not known", DATA_ENTRY)
+    return model.name, *_find_observation(archive)
 
 
-def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
-    """Return the parts of the observation in an archive of HER, or None and why they are not known."""
+def _find_observation(archive: Archive) -> tuple[HerObservation | None, str]:
     try:
         space: Any = archive.decode("observation_space")
         last: Any = archive.decode("_last_obs")
@@ -215,12 +198,7 @@ def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
 def _split_space(
     space: object, observation: int, goal: int, last: list[ArrayInfo]
 ) -> tuple[tuple[Space, ...], tuple[int, int]] | None:
-    """Return the spaces in the order of the keys, and the columns of the observation and of a goal.
-
-    :param observation: items of the observation
-    :param goal: items of a goal
-    :param last: the parts of the last observation, in the order of the keys
-    """
+    """Return the spaces in the order of the keys, and the columns of the observation and of a goal."""
     end = observation + goal
     if isinstance(space, Box) and space.shape == (end,):
         cuts = (observation, end), (observation, end), (0, observation)
@@ -239,8 +217,10 @@ def _split_space(
 def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
     """Return a part of a Box, in the dtype of the environment's own part if that can hold the bounds."""
     low, high = (_slice_array(bound, start, stop, bound.dtype) for bound in (space.low, space.high))
+    items = [*unpack_items(low), *unpack_items(high)]
     dtype = space.dtype
-    if last.dtype in ("<f4", "<f8") or (last.dtype[1] in "iu" and _has_small_integers(low, high)):
+    # any integer dtype can hold bounds from 0 to 127
+    if last.dtype in ("<f4", "<f8") or (last.dtype[1] in "iu" and all(item in range(128) for item in items)):
         dtype = last.dtype
         low, high = (_slice_array(bound, 0, stop - start, dtype) for bound in (low, high))
     below, above = (
@@ -248,11 +228,6 @@ def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
         for flags in (space.bounded_below, space.bounded_above)
     )
     return Box("gymnasium", low.shape, dtype, low, high, None, below, above)
-
-
-def _has_small_integers(*bounds: ArrayInfo) -> bool:
-    """Return whether any integer dtype can hold the items of bounds."""
-    return all(math.isfinite(item) and item in range(128) for bound in bounds for item in unpack_items(bound))
 
 
 def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:
@@ -264,7 +239,7 @@ def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInf
 # -- the network --------------------------------------------------------------------------------------
 
 _SHARED: Final = f"{changes.SHARED_LAYERS}."
-_BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
+_BRANCHES: Final = {"pi": "mlp_extractor.policy_net.", "vf": "mlp_extractor.value_net."}
 _EXTRACTOR: Final = "features_extractor."
 _BRANCH_EXTRACTORS: Final = (f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.")
 _ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACTOR}")
@@ -307,12 +282,7 @@ class Network(Record):
 def rebuild_network(
     state_dict: StateDict, kind: str, target: Release, *, her: HerObservation | None, has_sb3_policy: bool
 ) -> Network:
-    """Return the policy's tensors under the names of the target.
-
-    :param kind: of the algorithm's family
-    :param her: the parts of an observation of HER before SB3 1.1
-    :param has_sb3_policy: whether the policy class of the result is SB3's own
-    """
+    """Return the policy's tensors under the names of the target."""
     read_shapes(state_dict)
     tree: Any = state_dict.tree
     _refuse_removed_networks(tree, has_sb3_policy=has_sb3_policy)
@@ -320,8 +290,8 @@ def rebuild_network(
     renamed: list[tuple[str, tuple[str, ...]]] = []
     notes: list[str] = []
     net_arch = None
-    is_sb3s = has_sb3_policy or kind == "critics"
-    if is_sb3s and any(_rename(name, target) != name for name in tree):
+    is_critics = kind == "critics"
+    if (has_sb3_policy or is_critics) and any(_rename(name, target) != name for name in tree):
         tensors = [tensor._replace(name=_rename(tensor.name, target)) for tensor in tensors]
         notes += _describe_renamed(tree, target)
     if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
@@ -331,22 +301,29 @@ def rebuild_network(
         if any(name.startswith(_SHARED) for name in tree):
             tensors, net_arch = _split_shared_layers(tensors, tree)
             notes.append("shared layers are now in both the policy and the value network, with the same weights")
-            renamed.append((_SHARED, tuple(prefix for _, prefix in _BRANCHES)))
-        lacking = _find_lacking_extractors(tree)
-        if lacking:
-            tensors = list(_add_branch_extractors(tensors, lacking))
+            renamed.append((_SHARED, tuple(_BRANCHES.values())))
+        if lacking := _find_lacking_extractors(tree):
+            own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
+            others = [
+                one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR)) for prefix in lacking for one in own
+            ]
+            end = tensors.index(own[-1]) + 1
+            tensors[end:end] = others
             since = changes.BRANCH_EXTRACTORS
             notes.append(f"the features extractor has three names since SB3 {since}, with the same weights")
             renamed.append((_EXTRACTOR, (_EXTRACTOR, *lacking)))
     if her is not None:
         tensors = [tensor._replace(info=her.widen(tensor.name, tensor.info)) for tensor in tensors]
         notes.append("columns of first layers are in the order of the Dict space; those of the achieved goal are zero")
+    names = [tensor.name for tensor in tensors]
+    is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
+    has_extractor = any(name.startswith(_ACTOR_AND_CRITIC_EXTRACTORS) for name in names)
     return Network(
         tuple(tensors),
         _rename_metadata(tree, target, renamed),
         net_arch,
-        _find_old_default_net_arch(tensors) if kind == "critics" else None,
-        kind == "critics" and _shares_extractor(tree),
+        {"pi": [], "qf": []} if is_critics and is_bare and has_extractor else None,
+        is_critics and _shares_extractor(tree),
         tuple(notes),
     )
 
@@ -354,16 +331,13 @@ def rebuild_network(
 def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: bool) -> None:
     _, second, third = changes.OLD_FILTERS
     old_cnn = (third, second, 3, 3)  # the third layer of the NatureCNN with fewer filters
-    message = ""
     if any(part.startswith(f"{changes.NOISE_LAYERS}.") for name in tree for part in (name, name.partition(".")[2])):
-        message = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT}), which SB3 2 does not support"
-    elif has_sb3_policy and any(
-        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == old_cnn for name, info in tree.items()
-    ):
+        own = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT})"
+        refuse(f"{own}, which SB3 2 does not support", POLICY_ENTRY)
+    thirds = [info for name, info in tree.items() if name.endswith(f"{_EXTRACTOR}cnn.4.weight")]
+    if has_sb3_policy and any(info.shape == old_cnn for info in thirds):
         filters = f"{third} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
-        message = f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}"
-    if message:
-        raise UnsupportedError(message, entry=POLICY_ENTRY)
+        refuse(f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}", POLICY_ENTRY)
 
 
 def _rename(name: str, target: Release) -> str:
@@ -387,48 +361,31 @@ def _split_shared_layers(
     """Give both branches the shared layers first, then their own; return the tensors and the new ``net_arch``."""
     matches = (_LAYER.fullmatch(name.removeprefix(_SHARED)) for name in tree if name.startswith(_SHARED))
     last = max((int(match[1]) for match in matches if match), default=-1)
-    offset = last + 2  # an activation follows the last shared layer
     made: list[Tensor] = []
     net_arch: dict[str, list[int]] = {}
     copies = Copies()
-    for branch, prefix in _BRANCHES:
-        layers = [
-            tensor._replace(
-                name=prefix + tensor.name.removeprefix(_SHARED),
-                info=copies.copy_tensor(tensor.info) if net_arch else tensor.info,  # the second branch has copies
-            )
-            for tensor in tensors
-            if tensor.name.startswith(_SHARED)
-        ]
-        layers += _move_layers([tensor for tensor in tensors if tensor.name.startswith(prefix)], prefix, offset)
+    for branch, prefix in _BRANCHES.items():
+        layers = []
+        for name, origin, info in tensors:
+            if name.startswith(_SHARED):  # the second branch has copies
+                layer = copies.copy_tensor(info) if net_arch else info
+                layers.append(Tensor(prefix + name.removeprefix(_SHARED), origin, layer))
+        for name, origin, info in tensors:
+            if name.startswith(prefix):
+                match = _LAYER.fullmatch(name.removeprefix(prefix))
+                if match is None:
+                    refuse("its policy or value network does not consist of numbered layers", POLICY_ENTRY)
+                number = int(match[1]) + last + 2  # an activation follows the last shared layer
+                layers.append(Tensor(f"{prefix}{number}.{match[2]}", origin, info))
         weights = [layer.info for layer in layers if layer.name.endswith(".weight")]
         if any(len(info.shape) != 2 for info in weights):
-            message = "a layer of its policy or value network is not a matrix"
-            raise UnsupportedError(message, entry=POLICY_ENTRY)
+            refuse("a layer of its policy or value network is not a matrix", POLICY_ENTRY)
         net_arch[branch] = [info.shape[0] for info in weights]
         made += layers
-    prefixes = (_SHARED, *(prefix for _, prefix in _BRANCHES))
+    prefixes = (_SHARED, *_BRANCHES.values())
     at = next(index for index, tensor in enumerate(tensors) if tensor.name.startswith(prefixes))
     rest = [tensor for tensor in tensors[at:] if not tensor.name.startswith(prefixes)]
     return [*tensors[:at], *made, *rest], net_arch
-
-
-def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Tensor]:
-    """Yield the layers of a branch with their numbers increased."""
-    for tensor in tensors:
-        match = _LAYER.fullmatch(tensor.name.removeprefix(prefix))
-        if match is None:
-            message = "its policy or value network does not consist of numbered layers"
-            raise UnsupportedError(message, entry=POLICY_ENTRY)
-        yield tensor._replace(name=f"{prefix}{int(match[1]) + offset}.{match[2]}")
-
-
-def _find_old_default_net_arch(tensors: list[Tensor]) -> dict[str, list[int]] | None:
-    """Return ``net_arch`` when actor and critics have no hidden layers, once the default for images."""
-    names = [tensor.name for tensor in tensors]
-    is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
-    has_extractor = any(name.startswith(_ACTOR_AND_CRITIC_EXTRACTORS) for name in names)
-    return {"pi": [], "qf": []} if is_bare and has_extractor else None
 
 
 def _shares_extractor(tree: dict[str, TensorInfo]) -> bool:
@@ -455,23 +412,8 @@ def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:
     return lacking if _BRANCH_EXTRACTORS[0] in lacking else ()
 
 
-def _add_branch_extractors(tensors: list[Tensor], prefixes: tuple[str, ...]) -> Iterator[Tensor]:
-    """Yield all tensors; after the extractor's, the same memory under its other names."""
-    own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
-    for tensor in tensors:
-        yield tensor
-        if tensor is own[-1]:
-            for prefix in prefixes:
-                for one in own:
-                    yield one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR))
-
-
 def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[str, ...]]]) -> Any:
-    """Return the versions of the modules under their new names; torch assumes the oldest for a missing one.
-
-    :param tree: the old state dict, with torch's ``_metadata``
-    :param renamed: prefixes that have other names now
-    """
+    """Return the versions of the modules under their new names; torch assumes the oldest for a missing one."""
     metadata = getattr(tree, "_metadata", None)
     if not isinstance(metadata, dict):
         return None
@@ -491,19 +433,15 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     return made
 
 
-def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tensor]:
+def list_parameters(tensors: Iterable[Tensor], prefix: str = "") -> list[Tensor]:
     """Return the tensors of a module that are parameters, each once, in the order of torch's ``parameters()``."""
-    seen = set()
-    found = []
+    found: dict[object, Tensor] = {}
     for tensor in tensors:
         info = tensor.info
-        if not tensor.name.startswith(prefix) or tensor.name.rpartition(".")[2] in _BUFFERS:
-            continue
-        memory = id(info.storage), info.offset, info.shape
-        if memory not in seen or not info.numel:
-            seen.add(memory)
-            found.append(tensor)
-    return found
+        if tensor.name.startswith(prefix) and tensor.name.rpartition(".")[2] not in _BUFFERS:
+            # empty tensors are told apart by their names: they share no memory
+            found.setdefault((id(info.storage), info.offset, info.shape) if info.numel else tensor.name, tensor)
+    return list(found.values())
 
 
 # -- whether SB3 can load it --------------------------------------------------------------------------
@@ -516,12 +454,7 @@ _DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space
 def check_weights(
     context: RebuildContext, network: Network, data: Mapping[str, Any], refused: Iterable[str] = ()
 ) -> NetworkMatch | None:
-    """Return the network that SB3 makes from the new ``data``, or None when it is not known.
-
-    :param network: the policy's tensors in the result
-    :param data: of the result
-    :param refused: why tensors of it cannot be computed, as sentences
-    """
+    """Return the network that SB3 makes from the new ``data``, or None when it is not known."""
     policy = context.sb3_policy
     if policy is None or context.policy_arguments is None:
         return None
@@ -539,8 +472,7 @@ def check_weights(
     if mismatches := match.mismatches:
         shown = "; ".join([*refused, *(mismatch.message for mismatch in mismatches)][:_MAX_MISMATCHES])
         more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
-        problem = f"its weights do not fit {policy.name}: {shown}{more}"
-        raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)
+        refuse(_advise(context, f"its weights do not fit {policy.name}: {shown}{more}"), POLICY_ENTRY)
     return match
 
 
@@ -553,8 +485,7 @@ def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, A
         use_sde = context.decode("use_sde")
     actions = context.decode("action_space")
     if not isinstance(space, Space) or not isinstance(actions, Space):
-        message = "one of its spaces is not known"
-        raise UnsupportedError(message)
+        refuse("one of its spaces is not known")
     return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
 
 
@@ -565,7 +496,6 @@ def _advise(context: RebuildContext, problem: str) -> str:
         for row in context.rows
         if row.action == "dropped" and row.is_finding and row.key and row.key.startswith("policy_")
     ]
-    if context.why_policy_replaced:
-        others = [line for line in dropped if not line.startswith("policy_class:")]
-        dropped = [f"policy_class: {context.why_policy_replaced}", *others]
+    if why := context.why_policy_replaced:
+        dropped = [f"policy_class: {why}", *(line for line in dropped if not line.startswith("policy_class:"))]
     return "; ".join([*dropped, f"SB3 could not load the result: {problem}", context.options.advice.other_network])

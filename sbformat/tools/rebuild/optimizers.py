@@ -1,10 +1,9 @@
 """Optimizer states and the entropy coefficient for the target (REBUILDING.md 15.5, 15.6).
 
 An optimizer's state dict has ``param_groups``, options with the numbers of their parameters, and ``state``, tensors and
-numbers by parameter number. The numbers follow the order of the network's parameters, so a tensor that moves or splits
-moves its state too. ``load_state_dict`` of torch replaces its own groups with the saved ones without a check;
-``__setstate__`` adds the options that later releases of torch introduced, and ``step`` raises for options that are
-still missing. So a state that the optimizer of SB3 could not continue from starts anew, with a note.
+numbers by parameter number, in the order of the network's parameters: a tensor that moves or splits moves its state.
+``load_state_dict`` of torch replaces its own groups with the saved ones without a check, and ``step`` raises for
+options that are missing. So a state that the optimizer of SB3 could not continue from starts anew, with a note.
 
 In: the old states, the old and the new network, and the network that SB3 makes. Out: the new states; and one tensor of
 ``pytorch_variables.pth``, which SB3's ``load`` puts in the place of the one that it makes from ``ent_coef``.
@@ -14,10 +13,10 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import escape
 from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import ONE_NETWORK_OPTIMIZER
 from sbformat.known.table import current_name, list_place
@@ -26,16 +25,18 @@ from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coe
 from sbformat.nets.reading import is_optimizer_tree, online_network, optimized_parameters
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.tools.rebuild.network import Copies, list_parameters, make_scalar, make_storage
-from sbformat.tools.rebuild.rebuild_report import Row
+from sbformat.tools.rebuild.network import Copies, Tensor, list_parameters, make_scalar, make_storage
+from sbformat.tools.rebuild.rebuild_report import Row, refuse, show
+from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
+    from sbformat.nets.wrappers import Unwrapped
     from sbformat.pkl.tree import Pair
-    from sbformat.tools.rebuild.network import HerObservation, Network, Tensor
+    from sbformat.tools.rebuild.network import HerObservation, Network
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 
 Shapes = list[tuple[int, ...]]
@@ -59,10 +60,11 @@ def is_number(value: object) -> bool:
 
 
 def fits_option(name: str, value: Any, default: object) -> bool:
-    """Return whether an option has a value of the same kind as its default.
+    """Return whether an option has a value of the same kind as its default; that of a flag is None."""
 
-    :param default: of the constructor; None for a flag
-    """
+    def is_nonnegative(number: Any) -> bool:
+        return type(number) in (int, float) and 0 <= number < math.inf
+
     value = value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
     if name == "lr":  # SB3 sets it before each update
         return type(value) in (int, float)
@@ -72,12 +74,8 @@ def fits_option(name: str, value: Any, default: object) -> bool:
         return value is None or type(value) is bool
     if type(default) is tuple:
         is_pair = type(value) in (list, tuple) and len(value) == len(default)
-        return is_pair and all(map(_is_nonnegative, value)) and (name != "betas" or max(value) < 1)
-    return _is_nonnegative(value)
-
-
-def _is_nonnegative(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+        return is_pair and all(map(is_nonnegative, value)) and (name != "betas" or max(value) < 1)
+    return is_nonnegative(value)
 
 
 def find_wrong_options(optimizer: Known, group: Mapping[str, Any]) -> list[str]:
@@ -92,12 +90,7 @@ def find_wrong_options(optimizer: Known, group: Mapping[str, Any]) -> list[str]:
 def fits_parameter(
     optimizer: Known, group: Mapping[str, Any], state: Mapping[str, Any], shape: tuple[int, ...] | None
 ) -> bool:
-    """Return whether ``step`` can continue from the state of a parameter.
-
-    :param group: the options of its group
-    :param state: the state of the parameter; empty before its first step
-    :param shape: the parameter's shape; None when it is not known
-    """
+    """Return whether ``step`` can continue from the state of a parameter of a shape, if that is known."""
 
     def is_scalar(value: object) -> bool:
         return type(value) in (int, float) or (isinstance(value, TensorInfo) and value.shape in ((), (1,)))
@@ -133,20 +126,12 @@ _POLICY_OPTIONS: Final[dict[tuple[str, str], dict[str, Any]]] = {
 """Options that policies of a kind or algorithm pass to an optimizer unless ``optimizer_kwargs`` is given."""
 _GPU_OPTIONS: Final = {"fused": None, "capturable": False}
 """Options for parameters on a GPU only, and their values on the CPU."""
-_CLASS_BY_OPTION: Final = (
-    ("centered", ("torch.optim.rmsprop", "RMSprop")),
-    ("nesterov", ("torch.optim.sgd", "SGD")),
-)
+_CLASS_BY_OPTION: Final = (("centered", ("torch.optim.rmsprop", "RMSprop")), ("nesterov", ("torch.optim.sgd", "SGD")))
 """Options that only one optimizer has, and its class."""
 
 
 class Optimizer:
-    """An optimizer's state while it is rebuilt.
-
-    :param name: ``policy.optimizer``, ``critic.optimizer``, ...
-    :param tree: its state dict
-    :raises UnsupportedError: when it is not an optimizer's state dict
-    """
+    """The state of one of a policy's optimizers while it is rebuilt."""
 
     def __init__(self, name: str, tree: Any) -> None:
         self.name = name
@@ -212,11 +197,7 @@ class Optimizer:
         self.notes.append("parameters are numbered from 0 without gaps")
 
     def match_target_network(self, online: int, *, has_online_only: bool) -> None:
-        """Include the parameters of the target network, or leave them out, as the target release does.
-
-        :param online: the number of parameters of the online network
-        :param has_online_only: whether the optimizer in the target release has no others
-        """
+        """Include the parameters of the target network, or leave them out, as the target release does."""
         size = online if has_online_only else 2 * online
         if len(self.groups) != 1 or self.size not in (online, 2 * online) or not online or self.size == size:
             return
@@ -232,17 +213,20 @@ class Optimizer:
             self._refuse("expected one group of parameters, since shared layers were split")
 
         def fits(tensor: Tensor) -> bool:
-            own = self.state.get(where[tensor.origin], {}) if tensor.origin in where else None
-            shapes = ((), (1,), tensor.info.shape)
-            return own is not None and all(
-                part.shape in shapes for part in own.values() if isinstance(part, TensorInfo)
-            )
+            own = self.state.get(where.get(tensor.origin), {}).values()
+            tensors = (part for part in own if isinstance(part, TensorInfo))
+            return tensor.origin in where and all(part.shape in ((), (1,), tensor.info.shape) for part in tensors)
 
-        is_fit = self.size == len(old) and all(map(fits, new))
+        # the numbers are those of the new parameters, whether their states are kept or start anew
+        size, self.groups[0]["params"] = self.size, list(range(len(new)))
+        if size != len(old) or not all(map(fits, new)):
+            self.state = {}
+            self.notes.append("the state does not fit the network's parameters, and starts anew")
+            return
         state: dict[Any, dict[str, Any]] = {}
         taken: set[int] = set()
         copies = Copies()
-        for index, tensor in enumerate(new if is_fit else ()):
+        for index, tensor in enumerate(new):
             origin = where[tensor.origin]
             if origin in self.state:
                 state[index] = {
@@ -251,12 +235,7 @@ class Optimizer:
                 }
                 taken.add(origin)
         self.state = state
-        self.groups[0]["params"] = list(range(len(new)))
-        self.notes.append(
-            "the state is in the order of the new layers; both networks have that of the shared layers"
-            if is_fit
-            else "the state does not fit the network's parameters, and starts anew"
-        )
+        self.notes.append("the state is in the order of the new layers; both networks have that of the shared layers")
 
     def widen(self, her: HerObservation, parameters: list[Tensor]) -> None:
         """Give the state of first layers the columns of the Dict space."""
@@ -284,20 +263,8 @@ class Optimizer:
                     group[flag] = off
                     self.notes.append(f"{flag} is off: it is for a GPU only")
 
-    def restart(self, shapes: Shapes | None) -> None:
-        """Start anew, with the same options: its state is that of tensors that others were computed from."""
-        self.state = {}
-        if len(self.groups) == 1 and shapes is not None:
-            self.groups[0]["params"] = list(range(len(shapes)))
-        self.notes.append("the state starts anew: it is that of tensors from which parameters were computed")
-
     def restart_if_wrong(self, optimizer: Known, defaults: dict[str, Any], shapes: Shapes | None) -> None:
-        """Start anew what the optimizer that SB3 makes could not continue from.
-
-        :param optimizer: its class
-        :param defaults: the options that SB3 gives it
-        :param shapes: the shapes of its parameters, in order; None when they are not known
-        """
+        """Start anew what the optimizer that SB3 makes, with its options and shapes, could not continue from."""
         size = self.size if shapes is None else len(shapes)
         why = ""
         if len(self.groups) != 1:
@@ -308,8 +275,8 @@ class Optimizer:
             why = f"its options do not fit the optimizer that SB3 makes: {', '.join(wrong)}"
         if why:
             rate = self.learning_rate()
-            options = {**defaults, **({} if rate is None or not 0 <= rate < math.inf else {"lr": rate})}
-            self.groups = [{**options, "params": list(range(size))}]
+            own = {} if rate is None or not 0 <= rate < math.inf else {"lr": rate}
+            self.groups = [{**defaults, **own, "params": list(range(size))}]
             self.state = {}
             self.notes.append(f"starts anew: {why}")
             self.is_new = True
@@ -324,8 +291,8 @@ class Optimizer:
             self.state = {}
             self.notes.append("the state does not fit the parameters or the optimizer that SB3 makes, and starts anew")
 
-    def _refuse(self, message: str) -> Any:
-        raise UnsupportedError(message, entry=self.name + PTH_SUFFIX)
+    def _refuse(self, message: str) -> NoReturn:
+        refuse(message, self.name + PTH_SUFFIX)
 
 
 def _is_name(key: object) -> bool:
@@ -343,44 +310,38 @@ def _is_option(value: Any) -> bool:
 
 
 def rebuild_optimizer(
-    context: RebuildContext,
-    made: Optimizer,
-    old: tuple[Tensor, ...],
-    network: Network,
-    match: NetworkMatch | None,
-    computed: Collection[str] = (),
+    context: RebuildContext, made: Optimizer, policy: Unwrapped, network: Network, match: NetworkMatch | None
 ) -> dict[str, Any]:
-    """Return an optimizer's state dict for the target; what was done is in its notes.
-
-    :param made: the optimizer as it was
-    :param old: the tensors of the old network
-    :param network: the new one
-    :param match: the policy as SB3 makes it; None when it is not known
-    :param computed: the names of tensors that were computed from others
-    """
+    """Return an optimizer's state dict for the target and its new network; what was done is in its notes."""
     made.renumber()
+    pair, options, shapes = _describe_new(context, made.name, match)
     prefix = _MODULES.get(made.name)
-    shapes = None if match is None or prefix is None else _list_shapes(context, match, made.name)
-    is_computed = prefix is not None and any(name.startswith(prefix) for name in computed)
+    is_computed = prefix is not None and any(name.startswith(prefix) for name in policy.computed)
     if is_computed:
-        made.restart(shapes)
+        made.state = {}
+        if len(made.groups) == 1 and shapes is not None:
+            made.groups[0]["params"] = list(range(len(shapes)))
+        made.notes.append("the state starts anew: it is that of tensors from which parameters were computed")
     if context.family.kind == "q":
         module = online_network(next(iter(context.family.policies.values()))) or ""
         online = len(list_parameters(network.tensors, module))
         made.match_target_network(online, has_online_only=context.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "" and not is_computed:
+        old = [Tensor(name, name, info) for name, info in policy.state_dict.tree.items()]
         made.reorder(list_parameters(old), list_parameters(network.tensors))
     if context.her_observation is not None and prefix is not None:
         made.widen(context.her_observation, list_parameters(network.tensors, prefix))
     optimizer = context.policy_argument("optimizer_class")
     counts_in_numbers = isinstance(optimizer, Reference) and optimizer.name == "RMSpropTFLike"  # SB3's own
     made.update_values(counts_in_tensors=prefix is None or not counts_in_numbers)
-    if prefix is None:
-        made.restart_if_wrong(OPTIMIZERS[ADAM], _entropy_options(context), [(1,)])
-    elif (pair := _find_class(context)) is not None:
-        made.restart_if_wrong(OPTIMIZERS[pair], _new_options(context, pair), shapes)
+    if pair is not None:
+        made.restart_if_wrong(OPTIMIZERS[pair], options, shapes)
     if made.is_new:
-        context.report_new_options(made.name + PTH_SUFFIX, made.notes[-1], made.given_options, made.options())
+        given, new, entry = made.given_options, made.options(), made.name + PTH_SUFFIX
+        instead = "the options that SB3 gives a new optimizer"
+        row = Row(entry, "param_groups", "dropped", made.notes[-1], instead, show(given), is_finding=True)
+        values = {"old": render_json(given), "new": render_json(new)}
+        context.rows.append(row._replace(is_hyperparameter=True, **values))
     return made.tree
 
 
@@ -396,12 +357,23 @@ def _find_class(context: RebuildContext) -> Pair | None:
     return pair if pair in OPTIMIZERS else None
 
 
-def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
-    """Return the options of a new optimizer: its defaults, and what the policy passes."""
-    arguments = context.policy_arguments or {}
-    made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
+def _describe_new(
+    context: RebuildContext, name: str, match: NetworkMatch | None
+) -> tuple[Pair | None, dict[str, Any], Shapes | None]:
+    """Return the class of an optimizer that SB3 makes, its options, and the shapes of its parameters, if known."""
     rates = (context.last_learning_rate, context.new_learning_rate)
     rate = next((rate for rate in rates if rate is not None and rate >= 0), context.family.learning_rate)
+    if name not in _MODULES:  # that of the entropy coefficient, an Adam with its defaults
+        return ADAM, {**list_defaults(OPTIMIZERS[ADAM]), "lr": rate}, [(1,)]
+    shapes = None
+    if match is not None:
+        found = optimized_parameters(match.agent, match.parameters, name) or [[]]
+        shapes = [part.shape for part in found[0 if context.target >= ONE_NETWORK_OPTIMIZER else -1]]
+    pair = _find_class(context)
+    if pair is None:
+        return None, {}, shapes
+    arguments = context.policy_arguments or {}
+    made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
     options = list_defaults(OPTIMIZERS[pair])
     if isinstance(made, Partial):
         options |= made.keywords
@@ -409,46 +381,22 @@ def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
         by_kind = _POLICY_OPTIONS.get((context.family.kind, pair[1]))
         options |= by_kind or _POLICY_OPTIONS.get((context.algorithm, pair[1]), {})
     options |= given if isinstance(given, dict) else {}
-    return {**options, "lr": rate}
+    return pair, {**options, "lr": rate}, shapes
 
 
-def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> Shapes:
-    """Return the shapes of the parameters of an optimizer, in order."""
-    found = optimized_parameters(match.agent, match.parameters, name)
-    own = (found[0] if context.target >= ONE_NETWORK_OPTIMIZER else found[-1]) if found else []
-    return [part.shape for part in own]
-
-
-def make_policy_state(context: RebuildContext, name: str, match: NetworkMatch | None) -> dict[str, Any] | None:
-    """Return the state dict of a new optimizer of the policy; None when its class or the network is not known.
-
-    :param match: the policy as SB3 makes it
-    """
-    pair = _find_class(context)
-    count = len(_list_shapes(context, match, name)) if match is not None else 0
-    if pair is None or not count:
+def make_state(context: RebuildContext, name: str, match: NetworkMatch | None) -> dict[str, Any] | None:
+    """Return the state dict of a new optimizer; None when its class or the network is not known."""
+    pair, options, shapes = _describe_new(context, name, match)
+    if pair is None or not shapes:
         return None
-    return {"state": {}, "param_groups": [{**_new_options(context, pair), "params": list(range(count))}]}
-
-
-def make_entropy_state(context: RebuildContext) -> dict[str, Any]:
-    """Return the state dict of a new optimizer of the entropy coefficient."""
-    return {"state": {}, "param_groups": [{**_entropy_options(context), "params": [0]}]}
-
-
-def _entropy_options(context: RebuildContext) -> dict[str, Any]:
-    """Return the options of the entropy coefficient's optimizer, an Adam with its defaults."""
-    return {**list_defaults(OPTIMIZERS[ADAM]), "lr": _new_options(context, ADAM)["lr"]}
+    return {"state": {}, "param_groups": [{**options, "params": list(range(len(shapes)))}]}
 
 
 # -- the entropy coefficient --------------------------------------------------------------------------
 
 
 def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str, TensorInfo]:
-    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent.
-
-    :param data: of the result
-    """
+    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent."""
     found = context.archive.pytorch_variables
     tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}
     wanted = "" if context.algorithm not in ENTROPY_LEARNERS else LEARNED if context.learns_entropy else FIXED
@@ -460,18 +408,13 @@ def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str
 
 
 def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data: dict[str, Any]) -> TensorInfo:
-    """Return the tensor of the coefficient, with a row when it is not the archive's.
-
-    :param found: the archive's variable of that name; None when it is missing
-    :param data: of the result
-    """
+    """Return the tensor of the coefficient, with a row when it is not the archive's."""
     value = context.decode_or_none(KEY) if KEY in context.options.supplied_at_load else data.get(KEY)
     is_assigned = KEY in context.assigned
     fixed, initial = fixed_coefficient(value), initial_coefficient(value)
     if is_assigned and fixed is None and initial is None:
-        shown = escape(str(value), 80)
-        message = f"{KEY}: expected a number of at least 0, auto or auto_ with a number above 0, got {shown}"
-        raise UnsupportedError(message)
+        expected = "a number of at least 0, auto or auto_ with a number above 0"
+        refuse(f"{KEY}: expected {expected}, got {escape(str(value), 80)}")
     why = "it was missing" if found is None else check_variable(name, found)
     old = found if isinstance(found, TensorInfo) and not why else None
     if name == LEARNED:

@@ -31,7 +31,7 @@ from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
 from sbformat.tools.rebuild.network import rebuild_network
-from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row
+from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row, refuse
 from sbformat.values import encode
 from sbformat.values.render import render_json, render_line
 
@@ -77,8 +77,7 @@ def rebuild_policy(
     release = parse_target(target)
     archive = read(source, limits=limits)
     if archive.format != "policy-file":
-        message = f"expected a file of policy.save(), got the format {archive.format}"
-        raise UnsupportedError(message)
+        refuse(f"expected a file of policy.save(), got the format {archive.format}")
     pair = match_saved_policy(archive).agent.policy_class
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
     policy = unwrap_policy(archive)
@@ -86,7 +85,6 @@ def rebuild_policy(
     message = "; ".join([*policy.notes, *network.notes])
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)
-
     tree = Dict([("state_dict", network.tree), ("data", Dict(list(arguments.items())))])
     content = b"".join(encode_tree(tree).chunks())
     return RebuiltPolicy(content, RebuildReport(".".join(pair), None, release.version, tuple(rows), ()))
@@ -108,17 +106,16 @@ def _rebuild_arguments(
         value = archive.decode(name)
         if name not in accepted:
             if value is not None:
-                message = f"{escape(name, 80)}: {pair[1]} of SB3 {release} does not have this argument"
-                raise UnsupportedError(message, entry=DATA_ENTRY)
+                refuse(f"{escape(name, 80)}: {pair[1]} of SB3 {release} does not have this argument", DATA_ENTRY)
             rows.append(row(name, "dropped", f"{pair[1]} does not have this argument, and it is None"))
             continue
         if name == "net_arch" and network.net_arch is not None:
             value = network.net_arch
             rows.append(row(name, "translated", f"{render_line(value)}: the layers of both networks, none shared"))
+        elif getattr(value, "library", None) == "gym":
+            rows.append(row(name, "translated", "a space of gymnasium instead of gym"))
         else:
-            is_of_gym = getattr(value, "library", None) == "gym"
-            words = "a space of gymnasium instead of gym" if is_of_gym else ""
-            rows.append(row(name, "translated" if is_of_gym else "kept", words))
+            rows.append(row(name, "kept", ""))
         made[name] = Encoder(release).tree(value)
     return made
 
@@ -201,16 +198,12 @@ def _drop_unwritable_spaces(value: VecNormalize, release: Release) -> tuple[VecN
 def _describe_attribute(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
     """Return the row of an attribute; that of a setting or a space has the values."""
     row = _attribute_row(name, part, whole, value)
-    if name in _SPACES and isinstance(part, Space):
-        row = row._replace(was=render_line(part), old=render_json(part))
-    elif name in _SETTINGS and (part is None or isinstance(part, (bool, int, float))):
-        row = row._replace(was=render_line(part), old=part)
-    else:
+    is_space = name in _SPACES and isinstance(part, Space)
+    if not is_space and not (name in _SETTINGS and (part is None or isinstance(part, (bool, int, float)))):
         return row
+    row = row._replace(was=render_line(part), old=render_json(part) if is_space else part)
     found = getattr(value, name)
-    if found is None and name in _SPACES:
-        return row
-    return row._replace(now=render_line(found), new=render_json(found))
+    return row if found is None and is_space else row._replace(now=render_line(found), new=render_json(found))
 
 
 def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:

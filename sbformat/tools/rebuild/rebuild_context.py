@@ -1,20 +1,20 @@
 """``RebuildContext``: what is rebuilt, for which release and with which options, and the rows of the report so far.
 
-In: an archive, the algorithm that loads the result, options. Every handler of a key or an entry gets the context, asks
-it for decoded values and for the policy of the result, and tells it what became of its key. :class:`Advice` has the
-clauses of messages that name an option, in the words of the function that the caller used: ``rebuild`` has options on
-the command line and arguments in Python; ``sbformat.sb3.load`` has only ``custom_objects`` and ``allow``, and takes
-every other argument as an attribute of the agent.
+Every handler of a key or an entry gets the context, asks it for decoded values and for the policy of the result, and
+reports to it what became of its key. :class:`Advice` has the clauses of messages that name an option: ``rebuild`` has
+options on the command line and arguments in Python, ``sbformat.sb3.load`` only ``custom_objects`` and ``allow``.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.immutable import Record
+from sbformat.immutable import Record, thaw
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.spaces import Space
@@ -23,10 +23,9 @@ from sbformat.known.types import ConstantSchedule, Reference
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
-from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show, show_name
+from sbformat.schema.assigned import encode_assigned
+from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, refuse, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
-from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,12 +57,14 @@ class Advice(Record):
     def set_schedule(self, key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
         """Return how a schedule is set for a key of ``data``."""
         if isinstance(schedule, ConstantSchedule):
-            shown, option = repr(schedule.value), f"--set {key}={schedule.value!r}"
+            shown = repr(schedule.value)
         else:
             numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
             shown = json.dumps({"linear": numbers})
-            option = f"--set '{key}={shown}'"
-        return f"custom_objects={{'{key}': {shown}}}" if self.is_for_load else option
+        if self.is_for_load:
+            return f"custom_objects={{'{key}': {shown}}}"
+        option = f"{key}={shown}"
+        return f"--set {option}" if isinstance(schedule, ConstantSchedule) else f"--set '{option}'"
 
     @property
     def standard_policy(self) -> str:
@@ -76,16 +77,11 @@ class Advice(Record):
     def other_network(self) -> str:
         """How the class and the arguments of a policy are set."""
         if self.is_for_load:
-            return (
-                "allow=[NAME] keeps a class by its name, "
-                "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
-            )
-        return (
-            "--allow NAME (allow=[NAME]) keeps a class by its name, "
-            f"{self.standard_policy}, "
-            "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
-            "sbformat.sb3.load accepts both as custom_objects"
-        )
+            sets = "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
+            return f"allow=[NAME] keeps a class by its name, {sets}"
+        sets = "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments"
+        both = f"{self.standard_policy}, {sets}; sbformat.sb3.load accepts both as custom_objects"
+        return f"--allow NAME (allow=[NAME]) keeps a class by its name, {both}"
 
 
 FOR_REBUILD: Final = Advice(is_for_load=False)
@@ -101,11 +97,14 @@ class Options(Record):
     """The options of :func:`~sbformat.rebuild`."""
 
     target: Release
-    on_unknown: OnUnknown
-    policy_class: Reference | None
-    keep_system_info: bool
-    supplied_at_load: frozenset[str]
+    on_unknown: OnUnknown = "drop"
+    keep_system_info: bool = False
+    supplied_at_load: frozenset[str] = frozenset()
     allow: frozenset[str] = frozenset()
+    algorithm: str | None = None
+    policy_class: str | type | None = None
+    """As the caller gives it, for an agent of SB3 or SB2."""
+    assign: Mapping[str, Any] = MappingProxyType({})
     advice: Advice = FOR_REBUILD
     """What messages recommend."""
 
@@ -119,32 +118,33 @@ def find_source_release(archive: Archive) -> Release:
 
 
 class RebuildContext:
-    """The state of one rebuild.
-
-    :param algorithm: the algorithm that loads the result
-    :param assigned: values by key of ``data`` to use instead of the archive's
-    :param decoded: meanings of values of ``data`` that are already known
-    """
+    """The state of one rebuild, for the algorithm that loads the result."""
 
     def __init__(
         self,
         archive: Archive,
         algorithm: str,
         options: Options,
-        assigned: dict[str, Any],
+        policy_class: Reference | None = None,
         decoded: Mapping[str, object] | None = None,
     ) -> None:
         self.archive = archive
         self.algorithm = algorithm
         self.family = ALGORITHMS[algorithm]
         self.options = options
-        self.assigned = assigned
+        self.target = options.target
+        self.policy_class = policy_class
+        """The policy class that the caller chose."""
+        self.keeps_unknown = options.on_unknown == "keep"
+        """Whether what cannot be rebuilt is copied."""
+        self.assigned = {
+            key: encode_assigned(key, thaw(value), options.target) for key, value in options.assign.items()
+        }
         self.has_defaults = decoded is not None
         """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
         """The parts of an observation, in an archive of HER before SB3 1.1."""
         self.why_no_her_observation = ""
-        """Why they are not known."""
         self.last_learning_rate: float | None = None
         """The learning rate that the first optimizer had last."""
         self.new_learning_rate: float | None = None
@@ -156,7 +156,6 @@ class RebuildContext:
         self.why_policy_replaced = ""
         """Why SB3's standard policy takes the place of the archive's."""
         self.allowed = Allowed(options.allow)
-        """Names outside the tables that may be kept."""
         self.rows: list[Row] = []
         """The report so far."""
         self.refused: list[str] = []
@@ -164,11 +163,6 @@ class RebuildContext:
         self._decoded: dict[str, object] = dict(decoded or {})
 
     # -- the archive ----------------------------------------------------------------------------------
-
-    @property
-    def target(self) -> Release:
-        """The release that will load the result."""
-        return self.options.target
 
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key."""
@@ -199,25 +193,21 @@ class RebuildContext:
     @property
     def sb3_policy(self) -> Reference | None:
         """The policy class of the result, by its name of today, when it is SB3's own; None for a custom class."""
-        chosen = self.options.policy_class
+        policies = self.family.policies
+        chosen = self.policy_class
         if chosen is None and self.her_observation is not None:
-            chosen = Reference(*self.family.policies["MultiInputPolicy"])
+            chosen = Reference(*policies["MultiInputPolicy"])
         if chosen is None:
             chosen = self.original_sb3_policy
-        if chosen is None and not self.keeps_custom_policy:
-            chosen = self._find_standard_policy()
-        return chosen if chosen is not None and chosen.pair in self.family.policies.values() else None
-
-    def _find_standard_policy(self) -> Reference | None:
-        """Return the policy class that SB3 itself has for the observations."""
-        try:
-            space = self.decode("observation_space")
-        except UnsupportedError:
-            return None
-        is_known = isinstance(space, Space)
-        kind = "MultiInput" if is_known and space.has_keys else "Cnn" if is_known and space.is_image() else "Mlp"
-        pair = next((pair for alias, pair in self.family.policies.items() if alias.startswith(kind)), None)
-        return None if pair is None else Reference(*pair)
+        is_supplied = "policy_class" in self.options.supplied_at_load or self.keeps_unknown
+        if chosen is None and not is_supplied and self.decode_or_none("policy_class") not in self.allowed:
+            with suppress(UnsupportedError):  # the class that SB3 itself has for the observations
+                space = self.decode("observation_space")
+                kind = "Mlp"
+                if isinstance(space, Space):
+                    kind = "MultiInput" if space.has_keys else "Cnn" if space.is_image() else kind
+                chosen = next((Reference(*policies[alias]) for alias in policies if alias.startswith(kind)), None)
+        return chosen if chosen is not None and chosen.pair in policies.values() else None
 
     @property
     def has_sb3_policy(self) -> bool:
@@ -227,13 +217,13 @@ class RebuildContext:
     @property
     def original_sb3_policy(self) -> Reference | None:
         """The policy class of the archive, by its name of today, when SB3 has it for the algorithm."""
-        meaning = self.decode_or_none("policy_class")
-        if isinstance(meaning, str) and meaning in self.family.policies:
-            return Reference(*self.family.policies[meaning])
-        known = Reference(*current_name(meaning.pair)) if isinstance(meaning, Reference) else None
-        if self.preset is not None:
-            known = Reference(*self.preset[0])
-        return known if known is not None and known.pair in self.family.policies.values() else None
+        meaning, policies = self.decode_or_none("policy_class"), self.family.policies
+        pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
+        if isinstance(meaning, str):
+            pair = policies.get(meaning)
+        elif self.preset is not None:
+            pair = self.preset[0]
+        return Reference(*pair) if pair is not None and pair in policies.values() else None
 
     @property
     def preset(self) -> tuple[Pair, dict[str, Any]] | None:
@@ -242,16 +232,9 @@ class RebuildContext:
         None when the class itself is kept, because it is allowed.
         """
         meaning = self.decode_or_none("policy_class")
-        if not isinstance(meaning, Reference) or meaning in self.allowed or self.options.policy_class is not None:
+        if not isinstance(meaning, Reference) or meaning in self.allowed or self.policy_class is not None:
             return None
         return PRESETS.get(meaning.pair)
-
-    @property
-    def keeps_custom_policy(self) -> bool:
-        """Whether a class that is not known is kept, or will be supplied when SB3 loads the result."""
-        if "policy_class" in self.options.supplied_at_load or self.options.on_unknown == "keep":
-            return True
-        return self.is_allowed_name(self.decode_or_none("policy_class"))
 
     @property
     def learns_entropy(self) -> bool:
@@ -282,15 +265,10 @@ class RebuildContext:
         """Return what :meth:`encode` does for a value that may have names that were kept because they are allowed."""
         return encode_value(value, self.target, foreign=self.allowed.pairs)
 
-    def is_allowed_name(self, value: object) -> bool:
-        """Return whether a value is a class or function that the caller allows."""
-        return isinstance(value, (Global, Reference)) and value in self.allowed
-
     def keep_allowed(self, key: str, value: object) -> Any:
         """Return a value with allowed names as ``data`` contains it, and report that the loader imports it."""
-        shown = show_name(value)
         result = self.encode_allowed(self.allowed.replace_names(key, value))
-        self.keep(key, f"{shown} is allowed: the loader imports it")
+        self.keep(key, f"{show_name(value)} is allowed: the loader imports it")
         return result
 
     def drop(
@@ -311,30 +289,21 @@ class RebuildContext:
     def handle_unknown(
         self, key: str, value: object, why: str, instead: str | None = None, *, was: object = None
     ) -> Any:
-        """Drop a value that cannot be rebuilt, keep it, or note it as an error, as ``on_unknown`` requests.
-
-        :param value: as the archive has it
-        :param why: why it cannot be rebuilt
-        :return: the value when it is kept, else :data:`DROPPED`
-        """
-        if self.options.on_unknown == "keep":
+        """Drop a value that cannot be rebuilt, keep it, or note it as an error, as ``on_unknown`` requests."""
+        if self.keeps_unknown:
             self.keep(key, f"copied unchanged, and not clean: {why}")
             return value
-        if self.options.on_unknown == "error":
-            self.refused.append(f"{escape(key)}: {why}")
+        self.refuse_later(key, why)
         return self.drop(key, why, instead, was=self.decode_or_none(key) if was is None else was)
 
-    def report_new_options(self, entry: str, message: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Report that the options of an optimizer were replaced by those of a new one."""
-        row = Row(entry, "param_groups", "dropped", message, "the options that SB3 gives a new optimizer", show(old))
-        values = {"old": render_json(old), "new": render_json(new)}
-        self.rows.append(row._replace(is_finding=True, is_hyperparameter=True, **values))
+    def refuse_later(self, key: str, why: str) -> None:
+        """Note an error for :meth:`raise_refused`, for ``on_unknown="error"`` alone."""
+        if self.options.on_unknown == "error":
+            self.refused.append(f"{escape(key)}: {why}")
 
     def raise_refused(self) -> None:
         """Raise what was noted for ``on_unknown="error"``."""
         if self.refused:
-            message = (
-                f"cannot be rebuilt: {'; '.join(self.refused)}; --on-unknown drop (on_unknown='drop') drops it, "
-                "--allow NAME (allow=[NAME]) keeps a class or function by its name"
-            )
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            drops = "--on-unknown drop (on_unknown='drop') drops it"
+            keeps = "--allow NAME (allow=[NAME]) keeps a class or function by its name"
+            refuse(f"cannot be rebuilt: {'; '.join(self.refused)}; {drops}, {keeps}", DATA_ENTRY)

@@ -1,8 +1,8 @@
 """The report of a rebuild: a row for each key of ``data`` and each entry (REBUILDING.md 15).
 
 In: rows, which the handlers of keys and entries add, and the two archives. Out: a :class:`RebuildReport`, whose rows
-have the values before and after. Beside it is what keys of ``data`` are to the algorithms of SB3, and what it uses
-without them (REBUILDING.md 15.2).
+have the values before and after. Beside it: what keys of ``data`` are to SB3's algorithms, and what SB3 uses without
+them (REBUILDING.md 15.2).
 
 Sources: SB3 and sb3-contrib 2.0 to 2.9, ``common/base_class.py``, ``common/*_policy_algorithm.py``, and the
 constructors of every algorithm.
@@ -11,15 +11,16 @@ constructors of every algorithm.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import HER_KEPT, REMOVED, RENAMED
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
+from sbformat.rendering import count_noun
 from sbformat.schema import known_keys
 from sbformat.values.render import ValueRenderer, render_line
 
@@ -27,13 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.notebook import Markup
     from sbformat.pkl.tree import Pair
 
 
 Action: TypeAlias = Literal["kept", "translated", "dropped"]
 
+_HEADER: Final = ("entry", "key", "action", "before", "now", "what was done, or why it was dropped")
 DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
 """The message on a key of the result that the file does not have, with the name of the algorithm."""
+
+
+def refuse(message: str, entry: str | None = None) -> NoReturn:
+    """Raise the error for what cannot be rebuilt so that SB3 loads it."""
+    raise UnsupportedError(message, entry=entry)
 
 
 class Row(Record):
@@ -119,15 +127,41 @@ class RebuildReport(Record):
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}
 
     def __repr__(self) -> str:
-        from sbformat.tools.rebuild.show_rebuild import describe
-
-        return describe(self)
+        text = f"{self.algorithm} of {self._origin} for SB3 {self.target}: {self._summary}"
+        return f"<RebuildReport {escape(text)}>"
 
     def _repr_html_(self) -> str:
-        """Return what became of each key and entry for notebooks."""
-        from sbformat.tools.rebuild.show_rebuild import render
+        """Return the HTML for notebooks: what differs, what loading imports, and folded all rows."""
+        from sbformat.notebook import fold, render_output, render_paragraph, render_table
 
-        return render(self)
+        def render_rows(title: str, rows: tuple[Row, ...]) -> Markup:
+            cells = [
+                (row.entry, row.key or "", row.action, row.was or "", row.now or row.instead or "", row.message)
+                for row in rows
+            ]
+            return render_table(title, _HEADER, cells)
+
+        requires = [(required.key, required.name) for required in self.requires]
+        different = render_rows("findings: the agent computes or trains differently", self.findings)
+        return render_output(
+            f"RebuildReport: {self.algorithm} of {self._origin}, for SB3 {self.target}",
+            [
+                different or render_paragraph("The agent computes and trains as before."),
+                render_table("loading the result imports, and trusts", ("key", "name"), requires),
+                fold(self._summary, [render_rows("", self.rows)]),
+            ],
+        )
+
+    @property
+    def _origin(self) -> str:
+        if self.sb2_algorithm:
+            return f"Stable Baselines 2 ({self.sb2_algorithm})"
+        return f"SB3 {self.written_by}" if self.written_by else "a release that is not stored"
+
+    @property
+    def _summary(self) -> str:
+        counts = [f"{count:,} {action}" for action, count in self.counts().items()]
+        return f"{', '.join(counts)}; {count_noun(len(self.findings), 'finding')}"
 
 
 # -- what SB3 uses without a key ----------------------------------------------------------------------
@@ -164,22 +198,6 @@ RECREATED: Final = {
 }
 """Keys whose values SB3's ``load`` creates again, and what it creates them from."""
 
-METHODS: Final = frozenset(
-    """
-    _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
-    _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
-    _sample_action _setup_learn _setup_lr_schedule _setup_model _store_transition _trigger_callback
-    _update_current_progress_remaining _update_info_buffer _update_learning_rate _wrap_env collect_rollouts dump_logs
-    evaluate_candidates get_env get_parameters get_vec_normalize_env hessian_vector_product learn load
-    load_replay_buffer logger policy_aliases predict save save_replay_buffer set_env set_logger set_parameters
-    set_random_seed train
-    """.split()  # noqa: SIM905 -- a name a line is no better
-)
-"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
-
-TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
-"""Keys whose value can be a text in SB3."""
-
 EXCLUDED: Final = frozenset(
     {
         "env", "eval_env", "device", "policy", "actor", "actor_target", "critic", "critic_target", "q_net",
@@ -205,10 +223,6 @@ def is_hyperparameter(key: str, algorithm: str) -> bool:
         and not key.startswith("_")
         and not (key in _BOOKKEEPING or key in EXCLUDED or key in REMOVED or key in RECREATED)
     )
-
-
-GOAL_STRATEGIES: Final = ("future", "final", "episode")
-"""The names of ``GoalSelectionStrategy``, by value."""
 
 
 # -- the values of rows -------------------------------------------------------------------------------
@@ -246,8 +260,7 @@ def add_values(rows: Iterable[Row], original: Archive, result: Archive, algorith
             moved = f"replay_buffer_kwargs/{key}" if key in HER_KEPT else RENAMED.get(key, key)
             new_key = key if _look_up(new_values, moved) is _MISSING else moved
         old, new = _look_up(old_values, key), _look_up(new_values, new_key)
-        has_default = row.action == "dropped" and new is _MISSING
-        made = find_default(algorithm, key) if has_default else new
+        made = find_default(algorithm, key) if row.action == "dropped" and new is _MISSING else new
         return row._replace(
             was=show_name(old, key) if row.was is None and old is not _MISSING else row.was,
             now=show_name(new, new_key) if row.now is None and new is not _MISSING else row.now,

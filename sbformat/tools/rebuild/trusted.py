@@ -3,9 +3,6 @@
 In: decoded values, and the names that the caller allows. Out: plain JSON where SB3 accepts it, else a new blob; an
 :class:`~sbformat.errors.UnsupportedError` for what SB3 would call without being known in that role. A class that is
 known in another role is not known here: ``torch.optim.Adam`` as an activation is as unknown as a custom class.
-
-Sources of the roles: SB3 and sb3-contrib 2.0 to 2.9, ``common/buffers.py``, ``her/her_replay_buffer.py``,
-``common/torch_layers.py``.
 """
 
 from __future__ import annotations
@@ -15,14 +12,17 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import escape, quote
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name, find, list_place
 from sbformat.known.types import (
     CarriedClass,
+    CarriedObject,
     ConstantSchedule,
+    DType,
+    EnumMember,
     FloatSchedule,
     Function,
     Instance,
@@ -39,8 +39,9 @@ from sbformat.nets.layers import ACTIVATIONS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
-from sbformat.tools.rebuild.rebuild_report import Required, show, show_name
+from sbformat.tools.rebuild.rebuild_report import Required, refuse, show, show_name
 from sbformat.values import encode
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -59,11 +60,7 @@ _EXACT_INTEGERS: Final = 2**63
 
 
 def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = frozenset()) -> Any:
-    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob.
-
-    :param value: as :func:`sbformat.values.decode` returns it
-    :param foreign: names outside SB3 that it may contain
-    """
+    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob."""
     if isinstance(value, ArrayInfo) and value.is_scalar:
         return encode_value(value.to_numpy().item(), target)
     if _is_json(value):
@@ -101,24 +98,24 @@ def _is_json(value: object) -> bool:
 
 def _describe(value: object) -> tuple[str, dict[str, Any]]:
     """Return the class that SB3 writes as ``:type:``, and the hints beside the blob, which people read and SB3 not."""
-    name, hints = type(value).__name__, {}
+    if isinstance(value, Reference):
+        return "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
+    if isinstance(value, Space):
+        return ".".join(value.pair), value.make_hints()
+    name = type(value).__name__
     if isinstance(value, ArrayInfo):
         name = "numpy.ndarray"
-    elif isinstance(value, Reference):
-        name, hints = "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
-    elif isinstance(value, Space):
-        name, hints = ".".join(value.pair), value.make_hints()
     elif isinstance(value, (ConstantSchedule, FloatSchedule, LinearSchedule)):
         name = f"stable_baselines3.common.utils.{name}"
     elif isinstance(value, InterpolatedSchedule):
         name = "functools.partial"
     elif isinstance(value, TrainFreq):
-        name = "stable_baselines3.common.type_aliases.TrainFreq"
+        name = f"stable_baselines3.common.type_aliases.{name}"
     elif isinstance(value, Instance):
         name = str(value.type)
     elif isinstance(value, (OrderedDict, deque)):
         name = f"collections.{name}"
-    return name, hints
+    return name, {}
 
 
 # -- private texts ------------------------------------------------------------------------------------
@@ -150,11 +147,7 @@ def iter_texts(value: object) -> Iterator[str]:
 
 
 def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
-    """Yield a value and everything in it, each part once.
-
-    :param closed: types whose parts are not yielded
-    :param with_keys: whether to yield the keys of dicts
-    """
+    """Yield a value and everything in it, each part once; not the parts of closed types, keys only on request."""
     todo = [value]
     seen: set[int] = set()
     while todo:
@@ -174,10 +167,7 @@ def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = Fal
 
 
 class Allowed:
-    """The exact dotted names outside the tables that may be kept, and those that were kept.
-
-    :raises UnsupportedError: for a name that is known to be harmful
-    """
+    """The exact dotted names outside the tables that may be kept, none of them harmful, and those that were kept."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -188,7 +178,7 @@ class Allowed:
         """The names that were kept, with their places."""
 
     def __contains__(self, name: object) -> bool:
-        return str(name) in self._names
+        return isinstance(name, (Global, Reference)) and str(name) in self._names
 
     @property
     def pairs(self) -> frozenset[Pair]:
@@ -196,10 +186,7 @@ class Allowed:
         return frozenset(required.pair for required in self.required)
 
     def require(self, place: str, pair: Pair) -> Reference:
-        """Note that a name is kept, so that the loader imports it.
-
-        :param place: a key of ``data``, or a path below it with slashes
-        """
+        """Note that a name is kept, so that the loader imports it; the place is a path of keys with slashes."""
         _refuse_harmful(pair)
         required = Required(place, ".".join(pair), pair)
         if required not in self.required:
@@ -212,51 +199,46 @@ class Allowed:
 
         def replace(part: Any) -> Any:
             if id(part) not in made:
-                made[id(part)] = _replace(part), part
+                made[id(part)] = replace_new(part), part
             return made[id(part)][0]
 
-        def _replace(part: Any) -> Any:
+        def replace_new(part: Any) -> Any:
             if isinstance(part, (Global, Reference)):
                 is_kept = not getattr(part, "updates", None) and part in self
                 return self.require(place, part.pair) if is_kept else part
             if type(part) in (list, tuple):
-                return type(part)([replace(inner) for inner in part])
+                return type(part)(map(replace, part))
             if type(part) in (dict, OrderedDict):
                 return type(part)((key, replace(inner)) for key, inner in part.items())
-            if isinstance(part, Partial):
-                return Partial(*map(replace, (part.function, part.args, part.keywords)))
             if isinstance(part, FloatSchedule):
                 return FloatSchedule(replace(part.schedule))
-            found = _read_partial(part)
-            if found is None or found.function not in self:
+            found = part if isinstance(part, Partial) else _read_partial(part)
+            if found is None or (found is not part and found.function not in self):
                 return part
-            keywords = {key: replace(inner) for key, inner in found.keywords.items()}
-            return Partial(replace(found.function), tuple(map(replace, found.args)), keywords)
+            return Partial(*map(replace, (found.function, found.args, found.keywords)))
 
         return replace(value) if self._names else value
 
 
 def _read_partial(call: object) -> Partial | None:
     """Return a partial that the decoder left as a call, since its function is not known; None for anything else."""
-    updates = call.updates or [] if isinstance(call, Call) else []
-    state = updates[0].value if len(updates) == 1 else None
-    function = call.func if isinstance(call, Call) else None
-    if not isinstance(function, Global) or function.pair != ("functools", "partial"):
+    if not isinstance(call, Call) or not isinstance(call.func, Global) or call.func.pair != ("functools", "partial"):
         return None
+    updates = call.updates or []
+    state = updates[0].value if len(updates) == 1 else None
     if type(state) is not tuple or len(state) != 4 or not isinstance(state[0], Global) or type(state[1]) is not tuple:
         return None  # function, arguments, keywords, attributes
     has_keywords = isinstance(state[2], Dict) and all(type(key) is str for key, _ in state[2])
     keywords = dict(state[2]) if has_keywords else {}
     if state[2] and (not has_keywords or len(keywords) != len(state[2])):
         return None
-    args = tuple(map(_recognize, state[1]))
-    return Partial(state[0], args, {str(key): _recognize(part) for key, part in keywords.items()})
 
+    def recognize(part: object) -> object:
+        is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
+        return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]
 
-def _recognize(part: object) -> object:
-    """Return a known name in an inert tree as a reference; anything else unchanged."""
-    is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
-    return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]
+    args = tuple(map(recognize, state[1]))
+    return Partial(state[0], args, {str(key): recognize(part) for key, part in keywords.items()})
 
 
 def describe_harm(pair: Pair) -> str | None:
@@ -269,35 +251,23 @@ def describe_harm(pair: Pair) -> str | None:
 def _refuse_harmful(pair: Pair) -> None:
     why = describe_harm(pair)
     if why:
-        message = f"{quote('.'.join(pair))} {why}: it cannot be allowed"
-        raise UnsupportedError(message)
+        refuse(f"{quote('.'.join(pair))} {why}: it cannot be allowed")
 
 
 def describe_unknown(value: object, role: str, advice: Advice) -> str:
-    """Return why a class or function is not kept, and which option keeps it.
-
-    :param role: what it should have been, with an article: ``a policy``
-    :param advice: for the function that the caller used
-    """
-    shown = show(value)
-    name = value if isinstance(value, (Global, Reference)) else _find_function(value)
+    """Return why a class or function is not kept, and which option keeps it."""
     if isinstance(value, (CarriedClass, Function)):
-        return f"{shown}: custom code carried by value, without a name to allow"
-    if name is None or getattr(name, "updates", None):
-        return f"{shown} is not known as {role}"
+        return f"{show(value)}: custom code carried by value, without a name to allow"
+    name: Any = value.function if isinstance(value, Partial) else value
+    if isinstance(value, Call) and value.updates:  # of a partial that was not decoded, since its function is not known
+        state = value.updates[0].value
+        name = state[0] if isinstance(state, tuple) and state else None
+    if not isinstance(name, (Global, Reference)) or getattr(name, "updates", None):
+        return f"{show(value)} is not known as {role}"
     harm = describe_harm(name.pair)
     if harm:
         return f"{show_name(name)} {harm}"
     return f"{show_name(name)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
-
-
-def _find_function(value: object) -> Any:
-    """Return the name that a partial calls, or None."""
-    if isinstance(value, Partial):
-        return value.function if isinstance(value.function, (Global, Reference)) else None
-    state = value.updates[0].value if isinstance(value, Call) and value.updates else None
-    first = state[0] if isinstance(state, tuple) and state else None
-    return first if isinstance(first, Global) else None
 
 
 # -- roles --------------------------------------------------------------------------------------------
@@ -317,12 +287,14 @@ CALLABLES: Final = (Reference, Function, Partial, CarriedClass, Instance, Schedu
 """Types of values that can be called."""
 
 
-def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
-    """Return the buffer classes that an algorithm can use.
+def find_class(value: object) -> Pair | None:
+    """Return a known class, or the one that a partial calls, by its name of today; None for anything else."""
+    function = value.function if isinstance(value, Partial) else value
+    return current_name(function.pair) if isinstance(function, Reference) else None
 
-    :param role: ``replay_buffer_class`` or ``rollout_buffer_class``
-    :param is_dict: whether the observation space is a Dict
-    """
+
+def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
+    """Return the buffer classes that an algorithm can use."""
     if role != "rollout_buffer_class":
         names = ("DictReplayBuffer", "HerReplayBuffer")
         return frozenset(pair for pair in REPLAY_BUFFERS if (pair[1] in names) == is_dict)
@@ -335,24 +307,17 @@ def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]
 
 
 def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
-    """Check that an argument of a policy is a class that SB3 may call in its role, or a partial of one.
-
-    :param role: one of :data:`CLASS_ARGUMENTS`
-    :param allowed: names that the caller trusts
-    """
+    """Check that an argument of a policy is a class that SB3 may call in its role, or a partial of one."""
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
-        message = f"expected a class, got {show(value)}"
-        raise UnsupportedError(message)
+        refuse(f"expected a class, got {show(value)}")
     if function.pair in allowed:
         return
     pair = current_name(function.pair)
     if pair not in _ROLES[role]:
-        message = f"{show(function)} is not one of the classes known for {role}"
-        raise UnsupportedError(message)
+        refuse(f"{show(function)} is not one of the classes known for {role}")
     if isinstance(value, Partial) and not _has_known_arguments(role, pair, value):
-        message = f"a partial of {function} with arguments that the class does not have"
-        raise UnsupportedError(message)
+        refuse(f"a partial of {function} with arguments that the class does not have")
 
 
 def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
@@ -372,22 +337,55 @@ def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
 
 
 def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) -> None:
-    """Check that an argument contains nothing that can be called, except what is trusted.
-
-    :param allowed: names that the caller trusts
-    :param is_foreign: whether it is an argument of a custom class, which may be a layer, an optimizer or a dtype
-    """
+    """Check that an argument contains nothing that can be called, except what is trusted."""
     for part in iter_parts(value, (), with_keys=True):
         if not isinstance(part, (*CALLABLES, Module)):
             continue
-        if isinstance(part, Reference) and (part.pair in allowed or (is_foreign and _is_harmless(part.pair))):
-            continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
-        message = f"{show(part)} can be called, and is not known in this role"
-        raise UnsupportedError(message)
+        if isinstance(part, Reference) and part.pair in allowed:
+            continue
+        if (
+            isinstance(part, Reference) and is_foreign
+        ):  # a name that makes a layer, an optimizer or a number is harmless
+            is_number = not find(part.pair).uses.isdisjoint({"dtype", "number"})
+            if is_number or any(part.pair in classes for classes in _ROLES.values()):
+                continue
+        refuse(f"{show(part)} can be called, and is not known in this role")
 
 
-def _is_harmless(pair: Pair) -> bool:
-    """Return whether a name only makes a layer, an optimizer or a number when it is called."""
-    return any(pair in classes for classes in _ROLES.values()) or not find(pair).uses.isdisjoint({"dtype", "number"})
+# -- code, action noise -------------------------------------------------------------------------------
+
+CLOSED: Final = (ArrayInfo, Reference, EnumMember, DType)
+"""Types of values whose parts are numbers and known names."""
+_NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
+"""Attributes of noise that are noise themselves."""
+_MAX_NOISE_DEPTH: Final = 4
+
+
+def contains_code(value: object) -> bool:
+    """Return whether a value contains what is not known, or carries code by value."""
+    return any(
+        isinstance(part, (Node, CarriedClass, CarriedObject)) or (isinstance(part, Function) and part.schedule is None)
+        for part in iter_parts(value, CLOSED)
+    )
+
+
+def check_noise(value: object, depth: int = _MAX_NOISE_DEPTH) -> None:
+    """Check that noise consists of numbers, or of noise that is nested up to a depth."""
+    if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
+        refuse(f"{show(value)} is not known as action noise")
+    for name, part in value.attributes.items():
+        if name in _NOISE_PARTS:
+            for noise in part if isinstance(part, list) else [part]:
+                check_noise(noise, depth - 1)
+        elif not _is_noise_number(name, part):
+            of, shown = (escape(render_line(shown), 100) for shown in (value, part))
+            refuse(f"{escape(str(name), 80)} of {of}: expected a number, got {shown}")
+
+
+def _is_noise_number(name: object, part: object) -> bool:
+    if name in ("_dtype", "dtype"):
+        is_name = isinstance(part, Reference) and part.name.startswith(("float", "int"))
+        return is_name and "number" in find(part.pair).uses  # type: ignore[attr-defined]
+    return part is None or type(part) in (bool, int, float) or (isinstance(part, ArrayInfo) and part.dtype[1] in "biuf")

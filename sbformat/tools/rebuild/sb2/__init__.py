@@ -8,11 +8,9 @@ weights against the network that SB3 makes, and starts the optimizers. So everyt
 (schedules, spaces, ``--set``) holds for those of SB2.
 
 1. :mod:`sbformat.nets.sb2_agents` reads the agent: its algorithm, policy, spaces, and its parameters by name.
-2. ``CONVERSIONS`` has, for each algorithm of SB2, the function that converts its network (:mod:`.networks`), and the
-   one that converts its hyper-parameters (:mod:`.hyperparameters`). ``convert_agent`` calls them and assembles the
-   archive.
-3. ``merge_reports`` makes one report of the conversion and of the rebuild: each key of SB2's ``data`` has a row, with
-   SB2's name.
+2. ``CONVERSIONS`` has, for each algorithm of SB2, the functions that convert its network (:mod:`.networks`) and its
+   hyper-parameters (:mod:`.hyperparameters`). ``convert_agent`` calls them and assembles the archive.
+3. ``merge_reports`` makes one report of the conversion and of the rebuild, with SB2's names of the keys.
 
 Invariants: a network is converted exactly or refused: the same outputs for the same observations, up to the rounding
 of float32; every key and every parameter of SB2 that is not in the result has a row.
@@ -60,55 +58,35 @@ from sbformat.policies.builder import Given
 from sbformat.pth import StateDict
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild.rebuild_context import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.rebuild_report import DEFAULT_NOTE, Row, is_hyperparameter
-from sbformat.tools.rebuild.sb2.conversion import Keys, Sb2Agent, Undecodable, decode_all
-from sbformat.tools.rebuild.sb2.hyperparameters import (
-    convert_a2c_keys,
-    convert_acktr_keys,
-    convert_common_keys,
-    convert_ddpg_keys,
-    convert_dqn_keys,
-    convert_ppo1_keys,
-    convert_ppo2_keys,
-    convert_recurrent_keys,
-    convert_sac_keys,
-    convert_td3_keys,
-    convert_trpo_keys,
-)
-from sbformat.tools.rebuild.sb2.networks import (
-    convert_actor_critic,
-    convert_ddpg,
-    convert_q_network,
-    convert_sac,
-    convert_td3,
-)
+from sbformat.tools.rebuild.rebuild_report import DEFAULT_NOTE, Row, is_hyperparameter, refuse
+from sbformat.tools.rebuild.sb2 import hyperparameters, networks
+from sbformat.tools.rebuild.sb2.hyperparameters import Keys, Undecodable, decode_all
+from sbformat.tools.rebuild.sb2.networks import Sb2Agent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sbformat.tools.rebuild.rebuild_report import Action
-    from sbformat.tools.rebuild.sb2.conversion import ConvertedNetwork, Setting
-
-
-__all__ = ["Conversion", "convert_agent", "merge_reports"]
+    from sbformat.tools.rebuild.sb2.hyperparameters import Setting
+    from sbformat.tools.rebuild.sb2.networks import ConvertedNetwork
 
 
 CONVERSIONS: Final = {
-    "A2C": (convert_actor_critic, convert_a2c_keys),
-    "ACKTR": (convert_actor_critic, convert_acktr_keys),
-    "DDPG": (convert_ddpg, convert_ddpg_keys),
-    "DQN": (convert_q_network, convert_dqn_keys),
-    "GAIL": (convert_actor_critic, convert_trpo_keys),
-    "PPO1": (convert_actor_critic, convert_ppo1_keys),
-    "PPO2": (convert_actor_critic, convert_ppo2_keys),
-    "SAC": (convert_sac, convert_sac_keys),
-    "TD3": (convert_td3, convert_td3_keys),
-    "TRPO": (convert_actor_critic, convert_trpo_keys),
+    "A2C": (networks.convert_actor_critic, hyperparameters.convert_a2c_keys),
+    "ACKTR": (networks.convert_actor_critic, hyperparameters.convert_acktr_keys),
+    "DDPG": (networks.convert_ddpg, hyperparameters.convert_ddpg_keys),
+    "DQN": (networks.convert_q_network, hyperparameters.convert_dqn_keys),
+    "GAIL": (networks.convert_actor_critic, hyperparameters.convert_trpo_keys),
+    "PPO1": (networks.convert_actor_critic, hyperparameters.convert_ppo1_keys),
+    "PPO2": (networks.convert_actor_critic, hyperparameters.convert_ppo2_keys),
+    "SAC": (networks.convert_sac, hyperparameters.convert_sac_keys),
+    "TD3": (networks.convert_td3, hyperparameters.convert_td3_keys),
+    "TRPO": (networks.convert_actor_critic, hyperparameters.convert_trpo_keys),
 }
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 
 REFUSED: Final = {
-    "ACER": "SB3 has no ACER, nor another algorithm that learns a value of each action from a replay of trajectories",
+    "ACER": "SB3 has no ACER, nor another algorithm that learns a value of each action from a replay of trajectories"
 }
 """Why the agents of an algorithm are not converted."""
 
@@ -123,13 +101,12 @@ class Conversion(Record):
     """An agent of SB2 in the form of SB3."""
 
     algorithm: str
-    """The name of the algorithm in SB3 or sb3-contrib."""
+    """Its name in SB3 or sb3-contrib."""
     original: str
     """The algorithm of SB2."""
     archive: Archive
     """With SB3's entries; values of ``data`` that JSON does not have are in ``settings`` alone."""
     settings: Mapping[str, Setting]
-    """The keys of ``data``: their meanings, and where each comes from."""
     rows: tuple[Row, ...]
     """What is dropped: keys and parameters."""
 
@@ -141,11 +118,8 @@ class Conversion(Record):
     @property
     def undecodable(self) -> list[str]:
         """Keys whose values cannot be decoded, each with the reason."""
-        return [
-            f"{setting.source}: {setting.value.reason}"
-            for setting in self.settings.values()
-            if isinstance(setting.value, Undecodable)
-        ]
+        found = [(setting.source, setting.value) for setting in self.settings.values()]
+        return [f"{source}: {value.reason}" for source, value in found if isinstance(value, Undecodable)]
 
 
 def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: Advice = FOR_REBUILD) -> Conversion:
@@ -158,55 +132,45 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
     agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive), set())
     try:
         if agent.model.learner not in CONVERSIONS:
-            refused = REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted")
-            raise UnsupportedError(refused, entry=DATA_ENTRY)
+            refuse(REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted"), DATA_ENTRY)
         convert_network, convert_keys = CONVERSIONS[agent.model.learner]
         network = convert_network(agent)
         keys = Keys(agent, advice)
         convert_keys(keys)
         if network.algorithm == "RecurrentPPO":
-            convert_recurrent_keys(keys)
+            hyperparameters.convert_recurrent_keys(keys)
     except UnsupportedError as error:
         message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
-    convert_common_keys(network, keys)
-    _add_defaults(network, keys)
+    hyperparameters.convert_common_keys(network, keys)
+    for key, value in ALGORITHMS[network.algorithm].defaults.items():  # so that no value depends on the release
+        is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
+        if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
+            is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
+            keys.set(key, value, None, DEFAULT_NOTE.format(network.algorithm) if is_reported else "")
     return _assemble(agent, network, keys)
 
 
-def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
-    """Set what SB3 would set in the constructor, so that no value depends on the release that loads the archive."""
-    for key, value in ALGORITHMS[network.algorithm].defaults.items():
-        is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
-        if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
-            note = DEFAULT_NOTE.format(network.algorithm)
-            is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
-            keys.set(key, value, None, note if is_reported else "")
-
-
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:
+    def is_plain(value: Any) -> bool:
+        return value is None or type(value) in (bool, int, float, str) or value == {}
+
     values = {key: setting.value for key, setting in keys.settings.items()}
-    data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in values.items()}
+    data = {key: value if is_plain(value) else _PLACEHOLDER for key, value in values.items()}
     budget = Budget(agent.archive.limits)
-    empty: dict[str, Any] = {"state": {}, "param_groups": []}
-    variables: Mapping[str, np.ndarray] = network.variables
+    variables = dict(network.variables)
     fixed = fixed_coefficient(values.get(ENTROPY_KEY))
     if network.algorithm in ENTROPY_LEARNERS and fixed is not None:  # SB3 also saves a coefficient that is fixed
         variables = {FIXED: np.asarray(fixed, dtype=np.float32)}
+    parameters: dict[str, Any] = {POLICY_ENTRY.removesuffix(PTH_SUFFIX): _name_arrays(network, keys)}
+    parameters |= {name: {"state": {}, "param_groups": []} for name in OPTIMIZERS[network.algorithm]}
     made = Archive(FileEntries({}, budget), "sb3", budget).with_entries({DATA_ENTRY: dump_data(data)})
     made = made.replace(
-        parameters={
-            POLICY_ENTRY.removesuffix(PTH_SUFFIX): StateDict.from_arrays(_name_arrays(network, keys)),
-            **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
-        },
-        pytorch_variables=StateDict.from_arrays(dict(variables)),
+        parameters={name: StateDict.from_arrays(tree) for name, tree in parameters.items()},
+        pytorch_variables=StateDict.from_arrays(variables),
     )
-    rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
+    rows = (*keys.rows, *network.rows, *_report_rest(agent))
     return Conversion(network.algorithm, agent.algorithm, made, keys.settings, rows)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str) or value == {}
 
 
 def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.ndarray]:
@@ -222,8 +186,8 @@ def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.n
     return OrderedDict(zip(chain(found, map(str, count())), network.arrays))
 
 
-def _report_unused(agent: Sb2Agent) -> Iterator[Row]:
-    """Yield a row for each scope with parameters that no converter read or reported."""
+def _report_rest(agent: Sb2Agent) -> Iterator[Row]:
+    """Yield a row for each scope with parameters that no converter read or reported, and for the entries of a zip."""
     scopes: dict[str, list[str]] = {}
     for name in agent.parameters:
         if name not in agent.used:
@@ -233,11 +197,7 @@ def _report_unused(agent: Sb2Agent) -> Iterator[Row]:
         message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
         is_finding = not is_copy and scope not in names
         yield Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
-
-
-def _report_entries(archive: Archive) -> Iterator[Row]:
-    """Yield the rows of the entries of a zip other than ``data`` and ``parameters``."""
-    for name in archive.entries if archive.format == "sb2-zip" else ():
+    for name in agent.archive.entries if agent.archive.format == "sb2-zip" else ():
         if name == SB2_PARAMETER_LIST_ENTRY:
             yield Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
         elif name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY):
@@ -248,36 +208,38 @@ def _report_entries(archive: Archive) -> Iterator[Row]:
 
 
 def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collection[str]) -> tuple[Row, ...]:
-    """Return the rows of the report.
-
-    :param rows: of the rebuild of ``conversion.archive``
-    :param assigned: the keys that the caller assigned
-    """
+    """Return the rows of the report: of the rebuild of the converted archive, and of the conversion."""
     made: dict[tuple[str, str | None], Row] = {}
-    merged = (_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY)
-    for row in (*merged, *(_note_assigned(row, assigned) for row in conversion.rows)):
-        earlier = made.get((row.entry, row.key))
-        made[row.entry, row.key] = row if earlier is None else _combine(earlier, row)
+    for row in (_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY):
+        _add_row(made, row)
+    for row in conversion.rows:  # a key of SB2 that was part of a key for which the caller assigned a value
+        is_assigned = row.new_key is not None and row.new_key.partition("/")[0] in assigned
+        _add_row(made, row._replace(message="another value was assigned") if is_assigned else row)
     silent = {  # what SB3 would set by itself, and does not train with
         (DATA_ENTRY, key)
         for key, setting in conversion.settings.items()
         if setting.source is None and not setting.note and key != "policy_kwargs"
     }
     kept = [row for place, row in made.items() if place not in silent or row.action == "dropped"]
-    return (*kept, *_merge_entries(rows))
+    form = f"{POLICY_ENTRY}, under the names and in the form of torch"
+    of_entries = [Row(SB2_PARAMETERS_ENTRY, None, "translated", form)]
+    seen = {DATA_ENTRY, POLICY_ENTRY}
+    for row in rows:
+        if row.entry not in seen:
+            seen.add(row.entry)
+            fresh = Row(row.entry, None, "translated", "a fresh state: SB2 does not save that of its optimizers")
+            of_entries.append(fresh if OPTIMIZER_WORD in row.entry else row)
+    return (*kept, *of_entries)
 
 
-def _note_assigned(row: Row, assigned: Collection[str]) -> Row:
-    """Return the row of a key of SB2 that was part of another key, for which the caller assigned a value."""
-    is_assigned = row.new_key is not None and row.new_key.partition("/")[0] in assigned
-    return row._replace(message="another value was assigned") if is_assigned else row
-
-
-def _combine(row: Row, other: Row) -> Row:
-    """Return one row of two about a key: of the value in the result, and of what does not become of it."""
-    message = "; ".join(filter(None, (other.message, row.message)))
-    action: Action = "dropped" if "dropped" in (row.action, other.action) else "translated"
-    return other._replace(action=action, message=message, is_finding=row.is_finding or other.is_finding)
+def _add_row(made: dict[tuple[str, str | None], Row], row: Row) -> None:
+    """Add a row, or make one of two about a key: of the value in the result, and of what does not become of it."""
+    earlier = made.get((row.entry, row.key))
+    if earlier is not None:
+        message = "; ".join(filter(None, (row.message, earlier.message)))
+        action: Action = "dropped" if "dropped" in (earlier.action, row.action) else "translated"
+        row = row._replace(action=action, message=message, is_finding=earlier.is_finding or row.is_finding)
+    made[row.entry, row.key] = row
 
 
 def _merge_row(conversion: Conversion, row: Row) -> Row:
@@ -286,23 +248,10 @@ def _merge_row(conversion: Conversion, row: Row) -> Row:
     setting = conversion.settings.get(key)
     if setting is None:
         return row
-    renamed = f"{setting.key} in SB3" if setting.source not in (None, setting.key) else ""
+    renamed = f"{key} in SB3" if setting.source not in (None, key) else ""
     origin = ": ".join(filter(None, (renamed, setting.note)))
     message = "; ".join(filter(None, (origin, row.message)))
     below = f"/{rest}" if rest else ""
     name, place = (setting.source or key) + below, key + below
     action = "translated" if row.action == "kept" and message else row.action
     return row._replace(key=name, action=action, message=message, new_key=place if place != name else None)
-
-
-def _merge_entries(rows: Sequence[Row]) -> Iterator[Row]:
-    yield Row(SB2_PARAMETERS_ENTRY, None, "translated", f"{POLICY_ENTRY}, under the names and in the form of torch")
-    seen = set()
-    for row in rows:
-        if row.entry == DATA_ENTRY or row.entry in seen:
-            continue
-        seen.add(row.entry)
-        if OPTIMIZER_WORD in row.entry:
-            yield Row(row.entry, None, "translated", "a fresh state: SB2 does not save that of its optimizers")
-        elif row.entry != POLICY_ENTRY:
-            yield row

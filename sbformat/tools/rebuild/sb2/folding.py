@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError
 from sbformat.immutable import Record
+from sbformat.tools.rebuild.rebuild_report import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,11 +105,6 @@ class Units(Record):
         """Return a signal itself, negated or with something added."""
         return cls(((sign, signal),), np.broadcast_to(bias, (signal.size,)).astype(np.float64))
 
-    @classmethod
-    def add(cls, *rows: Units) -> Units:
-        """Return the sum of rows of equally many units."""
-        return cls(tuple(part for row in rows for part in row.parts), sum((row.bias for row in rows), np.zeros(())))
-
 
 class Carry(Record):
     """How a signal goes through a layer unchanged: the units that carry it, and what it is made of above them."""
@@ -147,20 +142,24 @@ class Layers:
     def add(self, *rows: Units) -> list[Signal]:
         """Append a layer, and return a signal for the units of each row, after the activation."""
         outputs = sum(len(row.bias) for row in rows)
-        _check_size(outputs, self._width)
-        weight, start, signals = np.zeros((outputs, self._width)), 0, []
+        if outputs * self._width > MOST_WEIGHTS:
+            size = f"{outputs:,} times {self._width:,} weights"
+            refuse(f"it would need a layer of {size}, more than {MOST_WEIGHTS:,}")
+        weight, biases, signals = np.zeros((outputs, self._width)), [], []
+        start = 0
         for row in rows:
             end = start + len(row.bias)
+            offset = np.zeros(len(row.bias))
             for weights, signal in row.parts:
+                # a copy has no matrix: of an image it would be larger than the layer
+                is_copy = isinstance(weights, int)
+                offset += weights * signal.offset if is_copy else weights @ signal.offset
                 for units, scale in signal.terms:
-                    if isinstance(weights, int):
-                        weight[range(start, end), units] += weights * scale
-                    else:
-                        weight[start:end, units] += weights * scale
+                    weight[range(start, end) if is_copy else slice(start, end), units] += weights * scale
+            biases.append(row.bias + offset)
             signals.append(Signal.select(range(start, end)))
             start = end
-        bias = np.concatenate([_add_offsets(row) for row in rows])
-        self.made.append(Linear(weight.astype(np.float32), bias.astype(np.float32)))
+        self.made.append(Linear(weight.astype(np.float32), np.concatenate(biases).astype(np.float32)))
         self._width = outputs
         return signals
 
@@ -175,29 +174,14 @@ class Layers:
         if name in _PAIRED:
             scale = 1 / _PAIRED[name]
             return Carry((Units.copy(signal), Units.copy(signal, sign=-1)), (scale, -scale))
-        if name in _POSITIVE and isfinite(low):
-            return Carry((Units.copy(signal, bias=-low),), (1.0,), low)
-        message = f"no unit with the activation {name} carries a value unchanged to the next layer"
-        raise UnsupportedError(message)
+        if name not in _POSITIVE or not isfinite(low):
+            refuse(f"no unit with the activation {name} carries a value unchanged to the next layer")
+        return Carry((Units.copy(signal, bias=-low),), (1.0,), low)
 
     @property
     def can_clip(self) -> bool:
         """Whether a layer can clip its inputs."""
         return self._activation == _RELU
-
-
-def _add_offsets(row: Units) -> np.ndarray:
-    offsets = (
-        weights * signal.offset if isinstance(weights, int) else weights @ signal.offset
-        for weights, signal in row.parts
-    )
-    return row.bias + sum(offsets, np.zeros(len(row.bias)))
-
-
-def _check_size(outputs: int, inputs: int) -> None:
-    if outputs * inputs > MOST_WEIGHTS:
-        message = f"it would need a layer of {outputs:,} times {inputs:,} weights, more than {MOST_WEIGHTS:,}"
-        raise UnsupportedError(message)
 
 
 # -- the networks -------------------------------------------------------------------------------------
@@ -229,9 +213,9 @@ def join_towers(layers: Layers, features: Signal, actions: Sequence[Linear], val
             state, *carried = layers.add(Units.apply(layer, state), *carry.rows)
             scores = carry.receive(carried)
     weight, bias = (part.astype(np.float64) for part in head)
-    centered = Linear(weight - weight.mean(axis=0), bias - bias.mean())
-    repeated = Linear(*(np.repeat(part, len(bias), axis=0) for part in value_head))
-    layers.add(Units.add(Units.apply(centered, scores), Units.apply(repeated, state)))
+    value_weight, value_bias = (np.repeat(part, len(bias), axis=0) for part in value_head)
+    joined = np.hstack((weight - weight.mean(axis=0), value_weight))
+    layers.add(Units.apply(Linear(joined, bias - bias.mean() + value_bias), scores, state))
 
 
 def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry | None = None) -> list[Signal]:
@@ -244,8 +228,7 @@ def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry |
     :return: the clipped signal, and the other one
     """
     if not layers.can_clip:
-        message = "SB3 does not clip observations, and only layers with the activation relu can do it"
-        raise UnsupportedError(message)
+        refuse("SB3 does not clip observations, and only layers with the activation relu can do it")
     itself = layers.carry(signal, -inf)
     rows = [
         Units.copy(signal, sign=sign, bias=-sign * bound) for sign, bound in ((1, high), (-1, low)) if isfinite(bound)

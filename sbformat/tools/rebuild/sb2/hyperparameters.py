@@ -1,43 +1,143 @@
-"""SB2's action noise as SB3's, which has the same attributes and a dtype."""
+"""The hyper-parameters of SB2 as keys of ``data`` of SB3, a function for each algorithm.
+
+In: the decoded keys of an agent. Out: the settings and rows that :class:`Keys` collects: each key of SB2 is copied,
+renamed, merged into another key, or dropped with a reason.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.types import EnumMember, Instance, LinearSchedule, Reference, TrainFreq
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.tools.rebuild.data_keys import FREQUENCY_UNIT
+from sbformat.tools.rebuild.rebuild_report import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.tools.rebuild.sb2.conversion import ConvertedNetwork, Keys
+    from sbformat.archive.archive import Archive
+    from sbformat.tools.rebuild.rebuild_context import Advice
+    from sbformat.tools.rebuild.sb2.networks import ConvertedNetwork, Sb2Agent
+
+# -- keys ---------------------------------------------------------------------------------------------
 
 
-_MODULES: Final = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
-_ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
-    "NormalActionNoise": ("_mu", "_sigma"),
-    "OrnsteinUhlenbeckActionNoise": ("_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"),
-}
-_DTYPE: Final = Reference("numpy", "float32")
+class Undecodable:
+    """The value of a key of ``data`` that cannot be decoded."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
 
 
-def convert_noise(value: object) -> object:
-    """Return noise of SB3 for noise of SB2; another value unchanged.
+def decode_all(archive: Archive) -> dict[str, Any]:
+    """Return every key of ``data``, decoded."""
+    found: dict[str, Any] = {}
+    for key in archive.data:
+        try:
+            found[key] = archive.decode(key)
+        except SbformatError as error:
+            found[key] = Undecodable(error.message)
+    return found
 
-    :param value: as :func:`sbformat.values.decode` returns it
-    """
-    if not isinstance(value, Instance) or value.type.module not in _MODULES:
-        return value
-    names = _ATTRIBUTES.get(value.type.name)
-    if names is None or set(value.attributes) != set(names):
-        return value
-    return Instance(
-        Reference("stable_baselines3.common.noise", value.type.name), {**value.attributes, "_dtype": _DTYPE}
-    )
 
+class Setting(Record):
+    """A key of ``data`` of the result."""
+
+    value: object
+    """As :func:`sbformat.values.decode` returns it."""
+    source: str | None
+    """SB2's name; None for what SB2 does without a key for it."""
+    note: str
+    """How the value or its meaning follows from SB2's."""
+
+
+class Keys:
+    """Collects the keys of ``data`` of the result, and the fate of each key of SB2."""
+
+    def __init__(self, agent: Sb2Agent, advice: Advice) -> None:
+        self.agent = agent
+        self.advice = advice
+        self.settings: dict[str, Setting] = {}
+        """By SB3's name."""
+        self.policy_kwargs: dict[str, object] = {}
+        """Arguments of the policy that follow from keys of ``data``: of its optimizer."""
+        self.rows: list[Row] = []
+        """Rows of the keys that are dropped, and of those that became arguments of the policy."""
+        self.done: set[str] = set()
+        """The keys of SB2 that have a setting or a row."""
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether the file has a key."""
+        return key in self.agent.data
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the decoded value of a key of SB2, or the default when it is missing or cannot be decoded."""
+        value = self.agent.data.get(key, default)
+        return default if isinstance(value, Undecodable) else value
+
+    def number(self, key: str, default: Any = None) -> float | int | None:
+        """Return a finite number of Python or numpy as one of Python; None for anything else."""
+        value = self.get(key, default)
+        if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu":
+            value = value.to_numpy().item()
+        if type(value) is float:
+            return value if isfinite(value) else None
+        return value if type(value) is int and abs(value) < 2**63 else None  # no release counts as far
+
+    def copy(self, *keys: str, **renamed: str) -> None:
+        """Set keys that SB3 has under the same names, then those with SB3's name as the value, if the file has them."""
+        for source, key in ({key: key for key in keys} | renamed).items():
+            self.rename(source, key)
+
+    def rename(self, source: str, key: str, note: str = "") -> None:
+        """Set a key of SB3 to the value of one of SB2; nothing when the file does not have it."""
+        if source in self:
+            self.set(key, self.agent.data[source], source, note)
+
+    def set(self, key: str, value: object, source: str | None = None, note: str = "") -> None:
+        """Set a key of SB3.
+
+        :param source: the key of SB2 that it is from; None for what SB2 does without a key for it
+        """
+        self.settings[key] = Setting(value, source, note)
+        if source is not None:
+            self.done.add(source)
+
+    def drop(self, source: str, message: str, instead: str | None = None, *, is_finding: bool = True) -> None:
+        """Report that a key of SB2 is not in the result, and what SB3 uses; nothing when the file does not have it."""
+        if source in self:
+            value = self.agent.data[source]
+            self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, _show(value), is_finding))
+            self.done.add(source)
+
+    def merge(self, source: str, place: str, message: str = "") -> None:
+        """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
+
+        :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
+        """
+        if source in self:
+            self.rows.append(Row(DATA_ENTRY, source, "translated", message or f"part of {place}", new_key=place))
+            self.done.add(source)
+
+    def report_algorithm(self, message: str, instead: str) -> None:
+        """Report that SB3 does not have the algorithm, and which one trains the result instead."""
+        self.rows.append(Row(DATA_ENTRY, None, "dropped", message, instead, self.agent.algorithm, is_finding=True))
+
+
+def _show(value: object) -> str:
+    return escape(value.reason, 200) if isinstance(value, Undecodable) else show(value)
+
+
+# -- hyper-parameters of on-policy algorithms ---------------------------------------------------------
 
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
@@ -47,14 +147,11 @@ _UNCLIPPED: Final = 1e10
 _LINEAR: Final = {"linear": (0.0, 1.0), "double_linear_con": (0.125, 0.4375)}
 """End, as a part of the start, and end fraction of the schedules of ``common/schedules.py`` that are linear."""
 _DROPS: Final = {
-    "middle_drop": "1 - t until t = 0.25, then 0.075",
-    "double_middle_drop": "1 - t until t = 0.25, 0.075 until t = 0.75, then 0.125",
+    "middle_drop": ("1 - t until t = 0.25, then 0.075", 1.19, 0.073, 0.36),
+    "double_middle_drop": ("1 - t until t = 0.25, 0.075 until t = 0.75, then 0.125", 1.2, 0.094, 0.35),
 }
-"""Those that are not: the factor of the learning rate, by the part t of the training that is done."""
-
-_NEAREST: Final = {"middle_drop": (1.19, 0.073, 0.36), "double_middle_drop": (1.2, 0.094, 0.35)}
-"""The linear schedule nearest to them by least squares over the training: start, end, end fraction."""
-
+"""Those that are not: the factor of the learning rate, by the part t of the training that is done; and the linear
+schedule nearest to it by least squares: start, end, end fraction."""
 _GAIL: Final = (
     "hidden_size_adversary", "adversary_entcoeff", "expert_dataset", "g_step", "d_step", "d_stepsize", "using_gail",
     "reward_giver", "pretrained_weight", "save_per_iter", "checkpoint_dir", "task_name",
@@ -69,10 +166,15 @@ def convert_ppo2_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of PPO2 to PPO's."""
     keys.copy("n_steps", "learning_rate", "ent_coef")
     _convert_gradient_norm(keys)
-    keys.rename("lam", "gae_lambda")
-    keys.rename("noptepochs", "n_epochs")
-    keys.rename("cliprange", "clip_range")
-    _convert_value_clipping(keys)
+    keys.copy(lam="gae_lambda", noptepochs="n_epochs", cliprange="clip_range")
+    source, number = "cliprange_vf", keys.number("cliprange_vf")
+    if number is not None and number < 0:
+        keys.set("clip_range_vf", None, source, f"None: {number}, a negative number, means no clipping")
+    elif keys.get(source) is not None:
+        keys.rename(source, "clip_range_vf")
+    elif "cliprange" in keys:
+        note = "that of cliprange, with which PPO2 clips the value function, too"
+        keys.set("clip_range_vf", keys.agent.data["cliprange"], source if source in keys else None, note)
     _convert_batch_size(keys)
     coefficient = keys.number("vf_coef")
     if coefficient is not None:
@@ -84,43 +186,34 @@ def convert_ppo2_keys(keys: Keys) -> None:
     keys.set("target_kl", None, None, "PPO2 does not stop an update early")
 
 
-def _convert_value_clipping(keys: Keys) -> None:
-    """Set ``clip_range_vf``: in SB2 None or no key means ``cliprange``, a negative number no clipping."""
-    value = keys.get("cliprange_vf")
-    number = keys.number("cliprange_vf")
-    if "cliprange_vf" in keys and value is not None:
-        if number is not None and number < 0:
-            keys.set("clip_range_vf", None, "cliprange_vf", f"None: {number}, a negative number, means no clipping")
-        else:
-            keys.rename("cliprange_vf", "clip_range_vf")
-    elif "cliprange" in keys:
-        source = "cliprange_vf" if "cliprange_vf" in keys else None
-        note = "that of cliprange, with which PPO2 clips the value function, too"
-        keys.set("clip_range_vf", keys.agent.data["cliprange"], source, note)
-
-
 def _convert_batch_size(keys: Keys) -> None:
-    parts = [keys.number(key, default) for key, default in (("n_steps", None), ("n_envs", 1), ("nminibatches", None))]
+    """Set the size of minibatches, of which SB2 stores the number."""
+    parts: list[Any] = [keys.number("n_steps"), keys.number("n_envs", 1), keys.number("nminibatches")]
     steps, envs, batches = parts
+    size = 0
     if all(type(part) is int and part > 0 for part in parts):
-        size = steps * envs // batches  # type: ignore[operator]
-        if size > 0:
-            note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
-            keys.set("batch_size", size, "nminibatches", note)
-            return
-    keys.drop(
-        "nminibatches", "expected a number of minibatches for n_steps * n_envs steps", "batch_size 64, the default"
-    )
+        size = steps * envs // batches
+    if size > 0:
+        note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
+        keys.set("batch_size", size, "nminibatches", note)
+    else:
+        message = "expected a number of minibatches for n_steps * n_envs steps"
+        keys.drop("nminibatches", message, "batch_size 64, the default")
 
 
 def convert_ppo1_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of PPO1 to PPO's."""
-    keys.rename("timesteps_per_actorbatch", "n_steps")
-    keys.rename("optim_epochs", "n_epochs")
-    keys.rename("optim_batchsize", "batch_size")
-    keys.rename("entcoeff", "ent_coef")
-    keys.rename("lam", "gae_lambda")
-    _convert_annealed(keys)
+    keys.copy(timesteps_per_actorbatch="n_steps", optim_epochs="n_epochs", optim_batchsize="batch_size")
+    keys.copy(entcoeff="ent_coef", lam="gae_lambda")
+    schedule = keys.get("schedule", "constant")
+    for source, key in (("optim_stepsize", "learning_rate"), ("clip_param", "clip_range")):
+        number = keys.number(source)
+        if number is not None and schedule == "linear":
+            keys.set(key, LinearSchedule(float(number), 0.0, 1.0), source, "linear, as schedule says")
+        else:
+            keys.rename(source, key)
+    if schedule in ("constant", "linear") and "schedule" in keys:
+        keys.merge("schedule", "learning_rate", f"and of clip_range, {schedule}")
     epsilon = keys.number("adam_epsilon")
     if epsilon is not None:
         keys.policy_kwargs["optimizer_kwargs"] = {"eps": epsilon}
@@ -132,19 +225,6 @@ def convert_ppo1_keys(keys: Keys) -> None:
     keys.set("max_grad_norm", _UNCLIPPED, None, "PPO1 does not clip gradients, and no gradient is as long as that")
     keys.set("normalize_advantage", True, None, "PPO1 normalizes those of a rollout, SB3 those of a minibatch")
     keys.set("target_kl", None, None, "PPO1 does not stop an update early")
-
-
-def _convert_annealed(keys: Keys) -> None:
-    """Set the learning rate and clip range of PPO1, which ``schedule`` applies to both."""
-    schedule = keys.get("schedule", "constant")
-    for source, key in (("optim_stepsize", "learning_rate"), ("clip_param", "clip_range")):
-        number = keys.number(source)
-        if number is not None and schedule == "linear":
-            keys.set(key, LinearSchedule(float(number), 0.0, 1.0), source, "linear, as schedule says")
-        else:
-            keys.rename(source, key)
-    if schedule in ("constant", "linear") and "schedule" in keys:
-        keys.merge("schedule", "learning_rate", f"and of clip_range, {schedule}")
 
 
 # -- A2C, ACKTR ---------------------------------------------------------------------------------------
@@ -181,20 +261,13 @@ def _convert_lr_schedule(keys: Keys) -> None:
     if name == "constant":
         keys.merge("lr_schedule", "learning_rate", name)
     elif isinstance(name, str) and name in _DROPS:
-        keys.drop(
-            "lr_schedule",
-            f"SB3 has no such schedule: {_DROPS[name]}",
-            f"the constant learning_rate {rate}; {_advise(keys, rate, name)}",
-        )
+        factor, start, end, fraction = _DROPS[name]
+        first, last = (float(f"{part * (rate or 0):.3g}") for part in (start, end))
+        advice = keys.advice.set_schedule("learning_rate", LinearSchedule(first, last, fraction))
+        instead = f"the constant learning_rate {rate}; {advice} comes nearest"
+        keys.drop("lr_schedule", f"SB3 has no such schedule: {factor}", instead)
     elif "lr_schedule" in keys:
         keys.drop("lr_schedule", "not a schedule of SB2", "a constant learning_rate")
-
-
-def _advise(keys: Keys, rate: float | None, name: str) -> str:
-    """Return the option that sets the linear schedule that comes nearest: least squares over the training."""
-    start, end, fraction = _NEAREST[name]
-    nearest = LinearSchedule(float(f"{start * (rate or 0):.3g}"), float(f"{end * (rate or 0):.3g}"), fraction)
-    return f"{keys.advice.set_schedule('learning_rate', nearest)} comes nearest"
 
 
 def convert_acktr_keys(keys: Keys) -> None:
@@ -242,11 +315,9 @@ def convert_recurrent_keys(keys: Keys) -> None:
 
 def convert_trpo_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of TRPO."""
-    keys.rename("timesteps_per_batch", "n_steps")
-    keys.rename("lam", "gae_lambda")
+    keys.copy(timesteps_per_batch="n_steps", lam="gae_lambda")
     keys.rename("max_kl", "target_kl", "SB2's line search accepts 1.5 times as much, SB3's does not")
-    keys.rename("cg_iters", "cg_max_steps")
-    keys.copy("cg_damping")
+    keys.copy(cg_iters="cg_max_steps", cg_damping="cg_damping")
     keys.rename("vf_stepsize", "learning_rate", "of the value function")
     keys.rename("vf_iters", "n_critic_updates")
     is_finding = keys.number("entcoeff") != 0
@@ -257,16 +328,11 @@ def convert_trpo_keys(keys: Keys) -> None:
     keys.set("line_search_shrinking_factor", 0.5, None, "that of SB2's line search")
     keys.set("sub_sampling_factor", 5, None, "SB2 takes each fifth step for the Fisher matrix")
     keys.set("normalize_advantage", True, None, "TRPO of SB2 normalizes advantages")
-    _drop_gail(keys)
-
-
-def _drop_gail(keys: Keys) -> None:
-    """Drop the keys of GAIL, which TRPO writes, too."""
     is_gail = keys.agent.algorithm == "GAIL"
     if is_gail:
         message = "GAIL learns from demonstrations, which SB3 does not"
         keys.report_algorithm(message, "TRPO, which learns from rewards; the package imitation has GAIL for SB3")
-    for key in _GAIL:
+    for key in _GAIL:  # TRPO writes them, too
         keys.drop(key, "an option of GAIL", is_finding=is_gail)
 
 
@@ -276,25 +342,17 @@ def _drop_gail(keys: Keys) -> None:
 def _convert_gradient_norm(keys: Keys) -> None:
     """Set ``max_grad_norm``: in SB2 None means that gradients are not clipped."""
     if keys.get("max_grad_norm", 0.0) is None:
-        keys.set(
-            "max_grad_norm", _UNCLIPPED, "max_grad_norm", "None means no clipping, and no gradient is as long as that"
-        )
+        note = "None means no clipping, and no gradient is as long as that"
+        keys.set("max_grad_norm", _UNCLIPPED, "max_grad_norm", note)
     else:
         keys.copy("max_grad_norm")
 
 
-_FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
-_NOT_SAVED: Final = "SB2 does not save it, and loads a file with its default"
-_NO_PRIORITIES: Final = "SB3 has no replay buffer with priorities"
 _PRIORITIES: Final = (
-    "prioritized_replay_alpha", "prioritized_replay_beta0", "prioritized_replay_beta_iters", "prioritized_replay_eps",
+    "prioritized_replay", "prioritized_replay_alpha", "prioritized_replay_beta0", "prioritized_replay_beta_iters",
+    "prioritized_replay_eps",
 )  # fmt: skip
-_CHECKPOINTS: Final = ("checkpoint_freq", "checkpoint_path")
 _EPSILON: Final = "deepq/eps:0"
-_DQN_BUFFER: Final = 50_000
-_DQN_GRADIENT_NORM: Final = 10
-_TD3_GRADIENT_STEPS: Final = 100
-_MOST_STEPS: Final = 2**31
 _DDPG_NOT_TRAINED_WITH: Final = {
     "nb_eval_steps": "steps of an evaluation during training: EvalCallback of SB3 evaluates",
     "memory_policy": "the class of the replay buffer, which SB3 has its own of",
@@ -307,26 +365,28 @@ def convert_dqn_keys(keys: Keys) -> None:
     """Convert the hyper-parameters of DQN."""
     keys.copy("learning_rate", "batch_size", "learning_starts", "exploration_fraction", "exploration_final_eps")
     _set_or_default(keys, "exploration_initial_eps", 1.0)
-    _set_or_default(keys, "buffer_size", _DQN_BUFFER)
+    _set_or_default(keys, "buffer_size", 50_000)
     keys.rename("target_network_update_freq", "target_update_interval")
     _set_train_freq(keys, "train_freq")
     keys.set("gradient_steps", 1, None, "SB2 makes one step each time")
     keys.set("tau", 1.0, None, "SB2 copies the network to its target")
-    keys.set("max_grad_norm", _DQN_GRADIENT_NORM, None, "SB2's limit, there of each tensor alone")
-    _set_exploration_rate(keys)
+    keys.set("max_grad_norm", 10, None, "SB2's limit, there of each tensor alone")
+    info = keys.agent.model.tensors.get(_EPSILON)
+    rate = float(keys.agent.array(_EPSILON, "float64")) if info is not None and not info.shape else -1.0
+    if 0 <= rate <= 1:
+        keys.set("exploration_rate", rate, None, f"{_EPSILON}: the rate that training had last")
     is_double = keys.get("double_q") is True
     message = "double Q-learning, which SB3 has not" if is_double else "SB3 has no double Q-learning either"
     keys.drop("double_q", message, "DQN's own target" if is_double else None, is_finding=is_double)
     has_priorities = keys.get("prioritized_replay") is True
     instead = "a uniform replay buffer" if has_priorities else None
-    for key in ("prioritized_replay", *_PRIORITIES):
-        keys.drop(key, _NO_PRIORITIES, instead, is_finding=has_priorities)
+    for key in _PRIORITIES:
+        keys.drop(key, "SB3 has no replay buffer with priorities", instead, is_finding=has_priorities)
     has_noise = keys.get("param_noise") is True
     message = "SB3 has no noise in parameters"
     keys.drop("param_noise", message, "an epsilon-greedy policy" if has_noise else None, is_finding=has_noise)
-    for key in _CHECKPOINTS:
+    for key in ("checkpoint_freq", "checkpoint_path"):
         keys.drop(key, "CheckpointCallback of SB3 saves checkpoints", is_finding=False)
-    _convert_her_keys(keys)
 
 
 def convert_sac_keys(keys: Keys) -> None:
@@ -337,7 +397,6 @@ def convert_sac_keys(keys: Keys) -> None:
     _set_or_default(keys, "gradient_steps", 1)
     _set_or_default(keys, "target_update_interval", 1)
     _convert_exploration(keys)
-    _convert_her_keys(keys)
 
 
 def convert_td3_keys(keys: Keys) -> None:
@@ -345,9 +404,8 @@ def convert_td3_keys(keys: Keys) -> None:
     keys.copy("learning_rate", "buffer_size", "batch_size", "learning_starts", "tau", "policy_delay")
     keys.copy("target_policy_noise", "target_noise_clip")
     _set_train_freq(keys, "train_freq")
-    _set_or_default(keys, "gradient_steps", _TD3_GRADIENT_STEPS)
+    _set_or_default(keys, "gradient_steps", 100)
     _convert_exploration(keys)
-    _convert_her_keys(keys)
 
 
 def convert_ddpg_keys(keys: Keys) -> None:
@@ -362,25 +420,18 @@ def convert_ddpg_keys(keys: Keys) -> None:
     keys.set("learning_starts", 0, None, "SB2 takes no random actions before it trains")
     keys.set("policy_delay", 1, None, "DDPG trains the actor in each step")
     keys.set("target_noise_clip", 0.0, None, "DDPG has no noise in its targets")
-    _convert_learning_rates(keys)
+    keys.rename("actor_lr", "learning_rate")  # SB3 has one for both
+    actor = keys.get("actor_lr")
+    if actor == keys.get("critic_lr"):
+        keys.merge("critic_lr", "learning_rate", "for actor and critic")
+    else:
+        keys.drop("critic_lr", "SB3 has one learning rate for actor and critic", f"actor_lr, {actor}")
     _convert_exploration(keys)
     has_noise = keys.get("param_noise") is not None
     keys.drop("param_noise", "SB3 has no noise in parameters", is_finding=has_noise)
     for key, message in _DDPG_NOT_TRAINED_WITH.items():
         keys.drop(key, message, is_finding=False)
     _convert_normalization(keys)
-    _convert_her_keys(keys)
-
-
-def _convert_learning_rates(keys: Keys) -> None:
-    """Set the learning rate, of which SB3 has one for actor and critic: the smaller one of the actor."""
-    actor, critic = keys.get("actor_lr"), keys.get("critic_lr")
-    keys.rename("actor_lr", "learning_rate")
-    if actor == critic:
-        keys.merge("critic_lr", "learning_rate", "for actor and critic")
-        return
-    message = "SB3 has one learning rate for actor and critic"
-    keys.drop("critic_lr", message, f"actor_lr, {actor}")
 
 
 def _convert_normalization(keys: Keys) -> None:
@@ -413,50 +464,41 @@ def _convert_normalization(keys: Keys) -> None:
 def _set_or_default(keys: Keys, key: str, default: object) -> None:
     """Set a key to the value of the file, or to SB2's default."""
     if keys.get(key) is None:
-        keys.set(key, default, None, _NOT_SAVED)
+        keys.set(key, default, None, "SB2 does not save it, and loads a file with its default")
     else:
         keys.copy(key)
 
 
 def _set_train_freq(keys: Keys, source: str) -> None:
     value = keys.get(source)
-    if type(value) is int and 0 < value < _MOST_STEPS:
-        keys.set("train_freq", TrainFreq(value, EnumMember(_FREQUENCY_UNIT, "step")), source)
+    if type(value) is int and 0 < value < 2**31:
+        keys.set("train_freq", TrainFreq(value, EnumMember(FREQUENCY_UNIT, "step")), source)
     else:
         keys.drop(source, "expected a number of steps", "every step")
-        keys.set("train_freq", TrainFreq(1, EnumMember(_FREQUENCY_UNIT, "step")))
+        keys.set("train_freq", TrainFreq(1, EnumMember(FREQUENCY_UNIT, "step")))
 
 
-def _set_exploration_rate(keys: Keys) -> None:
-    """Set the rate of random actions to the one that training had last."""
-    info = keys.agent.model.tensors.get(_EPSILON)
-    if info is not None and not info.shape:
-        rate = float(keys.agent.array(_EPSILON, "float64"))
-        if 0 <= rate <= 1:
-            keys.set("exploration_rate", rate, None, f"{_EPSILON}: the rate that training had last")
+_NOISE: Final[Mapping[str, frozenset[str]]] = {
+    "NormalActionNoise": frozenset({"_mu", "_sigma"}),
+    "OrnsteinUhlenbeckActionNoise": frozenset({"_theta", "_mu", "_sigma", "_dt", "initial_noise", "noise_prev"}),
+}
+"""The attributes of SB2's noise by its class; SB3's also has a dtype."""
 
 
 def _convert_exploration(keys: Keys) -> None:
-    """Convert the noise of actions; SB3 has no random actions after the start."""
+    """Convert the noise of actions, whose classes have other modules; SB3 has no random actions after the start."""
     if "action_noise" in keys:
-        keys.set("action_noise", convert_noise(keys.agent.data["action_noise"]), "action_noise")
+        noise = keys.agent.data["action_noise"]
+        modules = ("stable_baselines.common.noise", "stable_baselines.ddpg.noise")
+        is_known = isinstance(noise, Instance) and noise.type.module in modules
+        if is_known and noise.attributes.keys() == _NOISE.get(noise.type.name):
+            made = Reference("stable_baselines3.common.noise", noise.type.name)
+            noise = Instance(made, {**noise.attributes, "_dtype": Reference("numpy", "float32")})
+        keys.set("action_noise", noise, "action_noise")
     rate = keys.get("random_exploration")
     is_used = rate not in (None, 0, 0.0)
     message = "SB3 takes random actions only before learning_starts"
     keys.drop("random_exploration", message, "none" if is_used else None, is_finding=is_used)
-
-
-def _convert_her_keys(keys: Keys) -> None:
-    """Convert HER's own keys: in SB3 it is a replay buffer, which has them as arguments."""
-    if keys.agent.algorithm != "HER":
-        return
-    keys.set("replay_buffer_class", Reference(*HER_BUFFER), "model_class", "HER is a replay buffer in SB3")
-    arguments = {key: keys.get(key) for key in ("n_sampled_goal", "goal_selection_strategy")}
-    keys.set("replay_buffer_kwargs", {key: value for key, value in arguments.items() if value is not None},
-             "n_sampled_goal", "arguments of HerReplayBuffer")  # fmt: skip
-    keys.merge("goal_selection_strategy", "replay_buffer_kwargs/goal_selection_strategy")
-    keys.merge("her_obs_space", "observation_space")
-    keys.merge("her_action_space", "action_space")
 
 
 def _to_float(value: object) -> object:
@@ -467,7 +509,7 @@ def _to_float(value: object) -> object:
         return value
 
 
-NOT_TRAINED_WITH: Final = {
+_NOT_TRAINED_WITH: Final = {
     "n_cpu_tf_sess": "the number of threads of TensorFlow",
     "nprocs": "the number of threads of TensorFlow",
     "_vectorize_action": "SB3 determines it from the environment",
@@ -479,17 +521,14 @@ NOT_TRAINED_WITH: Final = {
 
 def convert_common_keys(network: ConvertedNetwork, keys: Keys) -> None:
     """Convert the keys that are the same in all algorithms, then report every key that is left."""
-    _convert_network_keys(network, keys)
-    keys.copy("gamma", "verbose", "seed", "n_envs", "num_timesteps", "tensorboard_log")
-    for key, why in NOT_TRAINED_WITH.items():
-        keys.drop(key, why, is_finding=False)
-    for key in keys.agent.data:
-        if key not in keys.done:
-            keys.drop(key, f"{network.algorithm} of SB3 has nothing like it", is_finding=not key.startswith("_"))
-
-
-def _convert_network_keys(network: ConvertedNetwork, keys: Keys) -> None:
-    """Set the keys that decide on the network."""
+    if keys.agent.algorithm == "HER":  # in SB3 it is a replay buffer, which has HER's own keys as arguments
+        keys.set("replay_buffer_class", Reference(*HER_BUFFER), "model_class", "HER is a replay buffer in SB3")
+        names = ("n_sampled_goal", "goal_selection_strategy")
+        arguments = {key: keys.get(key) for key in names if keys.get(key) is not None}
+        keys.set("replay_buffer_kwargs", arguments, "n_sampled_goal", "arguments of HerReplayBuffer")
+        keys.merge("goal_selection_strategy", "replay_buffer_kwargs/goal_selection_strategy")
+        keys.merge("her_obs_space", "observation_space")
+        keys.merge("her_action_space", "action_space")
     model = keys.agent.model
     policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
     keys.set("policy_class", policy_class, "policy", model.inferred)
@@ -500,3 +539,9 @@ def _convert_network_keys(network: ConvertedNetwork, keys: Keys) -> None:
     keys.set("action_space", model.action_space, "action_space")
     source = "policy_kwargs" if "policy_kwargs" in keys else None
     keys.set("policy_kwargs", {**network.policy_kwargs, **keys.policy_kwargs}, source)
+    keys.copy("gamma", "verbose", "seed", "n_envs", "num_timesteps", "tensorboard_log")
+    for key, why in _NOT_TRAINED_WITH.items():
+        keys.drop(key, why, is_finding=False)
+    for key in keys.agent.data:
+        if key not in keys.done:
+            keys.drop(key, f"{network.algorithm} of SB3 has nothing like it", is_finding=not key.startswith("_"))
