@@ -451,7 +451,7 @@ def test_optimizers_are_emptied_and_the_archive_stays_valid(path: Path) -> None:
 def test_optimizers_that_are_empty_already_stay_byte_for_byte() -> None:
     once = edit(BASE, drop_optimizer=True).archive
     twice = edit(once, drop_optimizer=True).archive
-    assert not any(twice.encode_entry(name).is_new and not once.encode_entry(name).is_new for name in twice.entries)
+    assert not any(twice.encode_entry(name)[1] and not once.encode_entry(name)[1] for name in twice.entries)
     assert sbformat.writes(twice) == sbformat.writes(once)
 
 
