@@ -80,11 +80,6 @@ class Number(Record):
     """The bound of its errors. Infinite for one of several numbers, of which rounding errors choose."""
     is_exact: bool = True
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is the same for all progress, to the last digit."""
-        return self.slope == 0 and self.noise == 0
-
 
 def make_number(value: Plain) -> Number:
     """Return a number of Python that does not depend on the progress."""
@@ -109,7 +104,7 @@ def apply(
     :param slope: of the result, if that is a line
     """
     try:
-        value = function(*(part.value for part in operands))
+        value = function(*[part.value for part in operands])
     except (ArithmeticError, ValueError, TypeError):
         refuse(FAILS)
     kind = kind or type(value).__name__
@@ -117,14 +112,19 @@ def apply(
         refuse(FAILS)  # an infinite one is not an error of Python
     if isinstance(value, int) and (~value if value < 0 else value).bit_length() > _INTEGERS.get(kind, _BITS):
         refuse(_LONG if kind == "int" else f"{_LONG} for its dtype")
-    is_exact = how != "library" and all(part.is_exact for part in operands)
-    if is_exact and all(part.is_constant for part in operands):
-        return Number(value, kind)
-    if all(part.slope == 0 for part in operands):
+    is_exact = how != "library"
+    is_flat = is_precise = True
+    for part in operands:
+        is_exact &= part.is_exact
+        is_flat &= part.slope == 0
+        is_precise &= part.noise == 0
+    if is_flat:
+        if is_exact and is_precise:  # the same for all progress, to the last digit
+            return Number(value, kind)
         slope = 0.0
     if is_exact and slope is None:
         return Number(value, kind, None)  # not a line, and the same everywhere
-    noise = _measure_noise(function, operands, value)
+    noise = 0.0 if is_precise else _measure_noise(function, operands, value)
     if noise and how == "steps":
         noise = math.inf
     if isinstance(value, float):
@@ -138,11 +138,11 @@ _INTEGERS: Final = {"i4": 31, "i8": 63}
 
 def _measure_noise(function: Callable[..., Plain], operands: tuple[Number, ...], value: Plain) -> float:
     """Return how much a result changes where its operands change by their errors."""
-    if not all(part.noise < math.inf for part in operands):
+    if not sum([part.noise for part in operands]) < math.inf:
         return math.inf
     ends = [(part.value - part.noise, part.value + part.noise) if part.noise else (part.value,) for part in operands]
     try:
-        return max(abs(function(*corner) - value) for corner in product(*ends))
+        return max([abs(function(*corner) - value) for corner in product(*ends)])
     except (ArithmeticError, ValueError, TypeError):
         return math.inf  # it may fail on another machine
 
@@ -210,7 +210,9 @@ def _find_quotient(symbol: str, kind: str) -> Callable[[Plain, Plain], Plain]:
         refuse("it divides a number that may be numpy's by 0")
     if kind == "i8":
         return lambda *_: 0
-    return lambda one, zero: math.copysign(math.inf, one) * math.copysign(1.0, zero) if one and symbol == "/" else math.nan
+    if symbol != "/":
+        refuse(FAILS)
+    return lambda one, zero: math.copysign(math.inf, one) * math.copysign(1.0, zero) if one else math.nan
 
 
 def _overflowing(function: Callable[[Plain, Plain], Plain]) -> Callable[[Plain, Plain], Plain]:

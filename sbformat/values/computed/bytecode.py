@@ -216,8 +216,8 @@ class Opcode(Record):
     name: str
     caches: int = 0
     """Code units that follow it, all zero in a code object that was pickled."""
-    parts: tuple[str, ...] = ("-",)
-    """The last column."""
+    parts: tuple[tuple[str, str], ...] = (("-", ""),)
+    """The instructions of the last column, each with the text of its argument."""
 
 
 _BLOCKS: Final = ("BREAK_LOOP", "CONTINUE_LOOP", "SETUP_EXCEPT", "SETUP_LOOP")
@@ -232,7 +232,8 @@ def load_opcodes(release: Release) -> Mapping[int, Opcode]:
         name, *cells = row.split()
         number, _, caches = cells[release.column].partition("+")
         if number != "-" and (name not in _BLOCKS or release in (PYTHON_3_5, PYTHON_3_7)):
-            found[int(number)] = Opcode(name, int(caches or 0), tuple(cells[5:]))
+            parts = (part.partition(":") for part in cells[5:])
+            found[int(number)] = Opcode(name, int(caches or 0), tuple((op, text) for op, _, text in parts))
     return found
 
 
@@ -292,7 +293,7 @@ def decode_instructions(code: Code, release: Release) -> list[Instruction]:
             instructions += decoder.translate(raw)
         except NotUnderstoodError as error:  # in code that may never be reached
             instructions.append(Instruction("unsupported", str(error)))
-    return [made._replace(target=positions.get(made.target, -1)) for made in instructions]
+    return [made if made.target < 0 else made._replace(target=positions.get(made.target, -1)) for made in instructions]
 
 
 def _split(bytecode: bytes, release: Release) -> Iterator[_Raw]:
@@ -355,13 +356,15 @@ class _Decoder:
     def translate(self, raw: _Raw) -> list[Instruction]:
         """Return the instructions that an opcode becomes."""
         name, _, parts = raw.opcode
-        if parts == ("-",) or (name == "SETUP_FINALLY" and self.release in (PYTHON_3_5, PYTHON_3_7)):
+        if parts[0][0] == "-" or (name == "SETUP_FINALLY" and self.release in (PYTHON_3_5, PYTHON_3_7)):
             return [Instruction("unsupported", name)]
-        if parts == ("*",):
+        if parts[0][0] == "*":
             return self.expand(name, raw.arg)
         made = []
-        for op, _, text in (part.partition(":") for part in parts if part != "."):
+        for op, text in parts:
             kind, _, condition = text.partition(",")
+            if op == ".":
+                continue
             if kind in ("forward", "backward"):
                 target = self.find_target(raw, is_backward=kind == "backward")
                 made.append(Instruction(op, condition == "True", target))

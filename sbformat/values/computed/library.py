@@ -574,7 +574,7 @@ def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> N
     places, levels = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     if len(places) != len(levels) or not 1 <= len(places) <= _MOST_POINTS:
         refuse("it interpolates between an unusual number of points")
-    if any(part.slope != 0 or not part.is_exact for part in numbers):
+    if any(part.slope != 0 or not part.is_exact for part in (*places, *levels)):
         refuse("it interpolates between points that depend on the progress")
     if any(right.value <= left.value for left, right in pairwise(places)):
         refuse("it interpolates between points that do not increase")

@@ -343,13 +343,17 @@ class Frame:
 
     def pop_many(self, count: int) -> list[Any]:
         """Return the topmost items, in their order on the stack."""
-        return [self.stack.pop() for _ in range(count)][::-1]
+        if count > len(self.stack):
+            refuse(_NO_ITEM)
+        items = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        return items
 
     def push(self, value: Any) -> None:
         """Push a value, of which the machine may have made it; of the file it is converted here."""
         if len(self.stack) >= _MOST_STACK:
             refuse("its stack is too large")
-        self.stack.append(convert(value))
+        self.stack.append(value if type(value) is Number else convert(value))
 
     def execute(self, op: str, arg: Any, target: int) -> None:  # noqa: C901, PLR0912, PLR0915 -- a case for each
         """Execute an instruction, of which the position is after it."""
@@ -437,7 +441,7 @@ class Frame:
                 self.position = target
             case "jump_if":
                 value = self.pop()
-                if machine.release.needs_bool and not (isinstance(value, Number) and value.kind in _CONDITIONS):
+                if machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
                     refuse(_NO_CONDITION)
                 if machine.is_true(value) is arg:
                     self.position = target

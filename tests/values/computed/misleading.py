@@ -97,7 +97,7 @@ def iterates_twice(p):
     return total * p
 
 
-@case("none")
+@case("linear")
 def iterates_through_another(p):
     pairs = zip((1, 2), (3, 4))
     for _ in enumerate(pairs):
