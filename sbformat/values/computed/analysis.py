@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.values.computed.bytecode import Release
-    from sbformat.values.computed.machine import Result
 
 _TOLERANCE: Final = 1e-9
 """Of the greatest value: rounding errors of a few operations are below 1e-12."""
@@ -60,7 +59,7 @@ def evaluate(function: object, python: str, progress: float) -> float:
     callee = convert(function)
     (release,) = (release for release in _list_releases(callee) if release.name == python)
     try:
-        return float(Machine(release, is_strict=False).run(callee, progress).number.value)
+        return float(Machine(release, is_strict=False).run(callee, progress).value)
     except NotUnderstoodError:
         return math.nan
 
@@ -168,18 +167,18 @@ class _Analysis:
             if point in self.values or not (point == 0 or _LEAST <= point <= 1):
                 continue
             result = self.machine.run(self.callee, point)
-            self.machine.total_steps += len(result.decisions)
+            self.machine.total_steps += len(self.machine.decisions)
             if self.machine.total_steps > _MOST_STEPS or len(self.values) >= _MOST_RUNS:
                 refuse("it needs too many steps, or has too many pieces")
-            self.values[point] = float(result.number.value)
-            self.results.append(result.number)
+            self.values[point] = float(result.value)
+            self.results.append(result)
             todo += self._add_piece(point, result)
 
-    def _add_piece(self, point: float, result: Result) -> Iterator[float]:
+    def _add_piece(self, point: float, result: Number) -> Iterator[float]:
         """Add the piece to which a run belongs; yield the points at its ends, and those next to them."""
         left, right = (-1.0, _ZERO), (2.0, _ONE)  # the ends as a float, by which they are compared, and exactly
         is_narrow = False
-        for decision in result.decisions:
+        for decision in self.machine.decisions:
             slope: Any = decision.slope
             root = point - decision.value / slope
             margin = decision.noise / abs(slope) + _LEAST
@@ -189,11 +188,10 @@ class _Analysis:
                 left = root, decision.find_root(point)
             elif point <= root < right[0]:
                 right = root, decision.find_root(point)
-        slope_of_result = result.number.slope
-        self.is_regular &= result.is_regular and slope_of_result is not None
+        self.is_regular &= self.machine.is_regular and result.slope is not None
         at = Fraction(point)
         low, high = (at, at) if is_narrow else (max(left[1], _ZERO), min(right[1], _ONE))
-        self.pieces.append(_Piece(low, high, at, Fraction(result.number.value), Fraction(slope_of_result or 0)))
+        self.pieces.append(_Piece(low, high, at, Fraction(result.value), Fraction(result.slope or 0)))
         for end in () if is_narrow else (float(low), float(high)):
             if all(abs(end - other) > _ULPS * math.ulp(end) for other in self.ends):  # not only rounded in another way
                 self.ends.append(end)

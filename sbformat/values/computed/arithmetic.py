@@ -63,6 +63,7 @@ ARRAY: Final = "array"
 ANY: Final = "any"
 """A float of Python or a float64, which the file does not contain."""
 FLOATS: Final = frozenset({"float", "f8", ARRAY, ANY})
+_SHORT: Final = "it computes with short numbers of numpy, as numpy 1 and numpy 2 do differently"
 _SHORT_FLOATS: Final = frozenset({"f2", "f4"})
 
 
@@ -170,7 +171,7 @@ def convert(number: Number, kind: str) -> Number:
 def _combine_kinds(symbol: str, kinds: set[str]) -> str:
     """Return the type in which numpy computes with two types, of which one is numpy's; refuse where releases differ."""
     if kinds & _SHORT_FLOATS:
-        return _refuse_short(kinds)
+        refuse(_SHORT)
     if symbol in "&|^":
         return "b1" if kinds <= {"bool", "b1"} else refuse("it computes with the bits of integers of numpy")
     if kinds & FLOATS:
@@ -178,14 +179,8 @@ def _combine_kinds(symbol: str, kinds: set[str]) -> str:
     if ("i8" not in kinds and kinds <= {"bool", "int", "b1"}) or symbol == "**":
         refuse("it computes with conditions or powers of numpy")
     if not kinds <= {"bool", "int", "b1", "i8"}:
-        _refuse_short(kinds)
+        refuse(_SHORT)
     return "f8" if symbol == "/" else "i8"
-
-
-def _refuse_short(kinds: set[str]) -> NoReturn:
-    (code, *_) = sorted(kinds - PYTHON - {"b1", "i8", "f8", ARRAY, ANY})
-    name = {"f": "float", "i": "int", "u": "uint"}[code[0]] + str(8 * int(code[1:]))
-    refuse(f"it computes with {name} and Python's numbers, as numpy 1 and numpy 2 do differently")
 
 
 # -- operators ----------------------------------------------------------------------------------------
@@ -286,7 +281,7 @@ def align(one: Number, other: Number) -> tuple[Number, Number]:
     if kinds <= PYTHON:
         return one, other
     if kinds & _SHORT_FLOATS:
-        _refuse_short(kinds)
+        refuse(_SHORT)
     if any(isinstance(part.value, int) and abs(part.value) > _EXACT for part in (one, other)):
         refuse("it compares integers of numpy that are long")
     return (convert(one, "f8"), convert(other, "f8")) if kinds & FLOATS else (one, other)

@@ -85,19 +85,9 @@ PYTHON_3_14: Final = Release("3.14", 4, 2, True, 5, "above", 1, 0, ("float", "in
 
 _TABLE: Final = """
 opcode                            <=3.10 3.11   3.12   3.13   3.14  instructions
-BINARY_ADD                        23     -      -      -      -      binary:+
-BINARY_AND                        64     -      -      -      -      binary:&
-BINARY_FLOOR_DIVIDE               26     -      -      -      -      binary://
-BINARY_MODULO                     22     -      -      -      -      binary:%
-BINARY_MULTIPLY                   20     -      -      -      -      binary:*
 BINARY_OP                         -      122+1  122+1  45+1   44+5   *
-BINARY_OR                         66     -      -      -      -      binary:|
-BINARY_POWER                      19     -      -      -      -      binary:**
 BINARY_SLICE                      -      -      26     4      1      slice:2 subscript
 BINARY_SUBSCR                     25     25+4   25+1   5+1    -      subscript
-BINARY_SUBTRACT                   24     -      -      -      -      binary:-
-BINARY_TRUE_DIVIDE                27     -      -      -      -      binary:/
-BINARY_XOR                        65     -      -      -      -      binary:^
 BREAK_LOOP                        80     -      -      -      -      break
 BUILD_CONST_KEY_MAP               156    156    156    46     -      dict_of_keys:#
 BUILD_LIST                        103    103    103    47     46     list:#
@@ -124,16 +114,6 @@ FOR_ITER                          93     93     93+1   72+1   70+1   for:forward
 GET_ITER                          68     68     68     19     16     iterate
 IMPORT_FROM                       109    109    109    74     72     import_from:name
 IMPORT_NAME                       108    108    108    75     73     import:name
-INPLACE_ADD                       55     -      -      -      -      in_place:+
-INPLACE_AND                       77     -      -      -      -      in_place:&
-INPLACE_FLOOR_DIVIDE              28     -      -      -      -      in_place://
-INPLACE_MODULO                    59     -      -      -      -      in_place:%
-INPLACE_MULTIPLY                  57     -      -      -      -      in_place:*
-INPLACE_OR                        79     -      -      -      -      in_place:|
-INPLACE_POWER                     67     -      -      -      -      in_place:**
-INPLACE_SUBTRACT                  56     -      -      -      -      in_place:-
-INPLACE_TRUE_DIVIDE               29     -      -      -      -      in_place:/
-INPLACE_XOR                       78     -      -      -      -      in_place:^
 IS_OP                             117    117    117    76     74     is:?
 JUMP_ABSOLUTE                     113    -      -      -      -      jump:forward
 JUMP_BACKWARD                     -      140    140    77+1   75+1   jump:backward
@@ -210,6 +190,14 @@ The last column has the instructions that an opcode becomes: none (``.``), those
 names with an argument, as ``_Decoder.find_argument`` reads it. An opcode with ``-`` is not supported."""
 
 
+_OPERATORS: Final = {
+    "ADD": ("+", 23, 55), "AND": ("&", 64, 77), "FLOOR_DIVIDE": ("//", 26, 28), "MODULO": ("%", 22, 59),
+    "MULTIPLY": ("*", 20, 57), "OR": ("|", 66, 79), "POWER": ("**", 19, 67), "SUBTRACT": ("-", 24, 56),
+    "TRUE_DIVIDE": ("/", 27, 29), "XOR": ("^", 65, 78),
+}  # fmt: skip
+"""The operators up to 3.10, each with the numbers of its opcodes ``BINARY_`` and ``INPLACE_``."""
+
+
 class Opcode(Record):
     """A row of the table, in one release."""
 
@@ -234,6 +222,10 @@ def load_opcodes(release: Release) -> Mapping[int, Opcode]:
         if number != "-" and (name not in _BLOCKS or release in (PYTHON_3_5, PYTHON_3_7)):
             parts = (part.partition(":") for part in cells[5:])
             found[int(number)] = Opcode(name, int(caches or 0), tuple((op, text) for op, _, text in parts))
+    if not release.has_caches:
+        for name, (symbol, binary, in_place) in _OPERATORS.items():
+            found[binary] = Opcode(f"BINARY_{name}", 0, (("binary", symbol),))
+            found[in_place] = Opcode(f"INPLACE_{name}", 0, (("in_place", symbol),))
     return found
 
 
@@ -293,6 +285,9 @@ def decode_instructions(code: Code, release: Release) -> list[Instruction]:
             instructions += decoder.translate(raw)
         except NotUnderstoodError as error:  # in code that may never be reached
             instructions.append(Instruction("unsupported", str(error)))
+        except IndexError:
+            reason = "its bytecode refers to something that its code object lacks"
+            instructions.append(Instruction("unsupported", reason))
     return [made if made.target < 0 else made._replace(target=positions.get(made.target, -1)) for made in instructions]
 
 
@@ -337,21 +332,12 @@ class _Decoder:
         everything = code.varnames + own_cells + code.freevars
         if len(set(everything)) != len(everything) or len(set(code.cellvars)) != len(code.cellvars):
             refuse("two of its variables have one name")
-        variables = everything if release.has_caches else code.varnames
         self.tables: dict[str, tuple[Any, ...]] = {
             "constant": code.constants,
             "name": code.names,
-            "local": variables,
-            "first": variables,
-            "second": variables,
+            "local": everything if release.has_caches else code.varnames,
             "cell": everything if release.has_caches else code.cellvars + code.freevars,
         }
-
-    def pick(self, table: str, index: int) -> Any:
-        """Return an item of a table of the code object."""
-        if index >= len(self.tables[table]):
-            refuse("its bytecode refers to something that its code object lacks")
-        return self.tables[table][index]
 
     def translate(self, raw: _Raw) -> list[Instruction]:
         """Return the instructions that an opcode becomes."""
@@ -386,11 +372,11 @@ class _Decoder:
                     refuse("it calls with too many arguments, or by name")
                 return raw.arg, "below" if raw.opcode.name == "CALL_METHOD" else self.release.null
             case "first":
-                return self.pick(text, raw.arg >> 4)
+                return self.tables["local"][raw.arg >> 4]
             case "second":
-                return self.pick(text, raw.arg & 15)
+                return self.tables["local"][raw.arg & 15]
             case _ if text in self.tables:
-                return self.pick(text, raw.arg)
+                return self.tables[text][raw.arg]
         return int(text) if text.isdigit() else text or None
 
     def find_target(self, raw: _Raw, *, is_backward: bool) -> int:
@@ -406,7 +392,7 @@ class _Decoder:
         """Return the instructions of an opcode whose argument consists of parts."""
         match name:
             case "BINARY_OP":
-                symbol = _BINARY[arg] if arg < len(_BINARY) else ""
+                symbol = _BINARY[arg]
                 if symbol == "[]":
                     return [Instruction("subscript")]
                 if not symbol:
@@ -428,7 +414,7 @@ class _Decoder:
                 has_flag = self.release.compare_shift > 0
             case _:
                 has_flag = False
-        load = Instruction("global" if name == "LOAD_GLOBAL" else "attribute", self.pick("name", arg >> has_flag))
+        load = Instruction("global" if name == "LOAD_GLOBAL" else "attribute", self.tables["name"][arg >> has_flag])
         if name != "LOAD_METHOD" and not (has_flag and arg & 1):
             return [load]
         # a call without an object has NULL beside the callable; a method is bound here, so it has one, too
@@ -439,10 +425,10 @@ class _Decoder:
         """Return the instructions of COMPARE_OP."""
         shift = self.release.compare_shift
         index = arg >> shift
-        if index >= len(_COMPARISONS) or (not shift and self.release.has_caches and index >= _ORDERINGS):
-            refuse("its bytecode compares by an unknown operator")
         symbol = _COMPARISONS[index]
         if index >= _ORDERINGS:
+            if self.release.has_caches:
+                refuse("its bytecode compares by an unknown operator")
             return [Instruction("contains" if symbol.endswith("in") else "is", "not" in symbol)]
         to_bool = [Instruction("to_bool")] if self.release.needs_bool and arg & _AS_BOOL else []
         return [Instruction("compare", symbol), *to_bool]

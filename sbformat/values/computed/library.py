@@ -12,28 +12,16 @@ computed by Python's on float64, and their results are known to differ between m
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, escape, quote
 from sbformat.immutable import Record
+from sbformat.known import types
 from sbformat.known.code import Code
 from sbformat.known.numpy import unpack_items
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    ConstantSchedule,
-    Contradiction,
-    Cycle,
-    Described,
-    FloatSchedule,
-    Function,
-    LinearSchedule,
-    Module,
-    Partial,
-    Reference,
-)
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values.computed import arithmetic
@@ -105,7 +93,7 @@ _UNKNOWN: Final = Unusable("it uses a value that is not known here")
 _UNCHANGED: Final = frozenset(
     {
         Number, Library, Unusable, Closure, Cell, Object, Code, type(None), str, tuple, list, OwnList, dict, range,
-        slice, ConstantSchedule, LinearSchedule, FloatSchedule, Partial, Module,
+        slice, types.ConstantSchedule, types.LinearSchedule, types.FloatSchedule, types.Partial, types.Module,
     }
 )  # fmt: skip
 
@@ -121,34 +109,34 @@ def convert(value: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 -- a case for ea
             return Unusable("it computes with NaN") if value != value else make_number(value)  # noqa: PLR0124
         case ArrayInfo():
             return _unpack(value)[0] if value.is_scalar else value
-        case Function():
+        case types.Function():
             return _convert_function(value)
-        case Reference() | Global():
+        case types.Reference() | Global():
             if isinstance(value, Global) and value.updates:
                 return Unusable("it uses a function that is changed")
             return find_name(*value.pair)
-        case CarriedObject(is_called=False, state=None, items=(), args=(), cls=CarriedClass()):
+        case types.CarriedObject(is_called=False, state=None, items=(), args=(), cls=types.CarriedClass()):
             return Object(value.attributes, _collect_methods(value.cls))
-        case CarriedObject():
+        case types.CarriedObject():
             return Unusable("it uses an object that is more than its attributes")
-        case CarriedClass():
+        case types.CarriedClass():
             return Object({}, _collect_methods(value), is_class=True)
-        case Cycle():
+        case types.Cycle():
             return Unusable("it refers to itself")
-        case Contradiction():
+        case types.Contradiction():
             return Unusable("two of its functions give a global variable different values")
-        case Described(kind="types.SimpleNamespace"):
+        case types.Described(kind="types.SimpleNamespace"):
             return Object(dict(part for part in value.parts if type(part) is tuple and len(part) == 2))
-        case Described(kind="builtins.slice") if all(part is None or type(part) is int for part in value.parts):
+        case types.Described(kind="builtins.slice") if all(part is None or type(part) is int for part in value.parts):
             return slice(*value.parts) if len(value.parts) in (2, 3) else _UNKNOWN
-        case Described(kind="method", parts=(function, owner)):
-            return Partial(function, (owner,), {})
+        case types.Described(kind="method", parts=(function, owner)):
+            return types.Partial(function, (owner,), {})
         case Call():
             return _convert_namespace(value)
     return _UNKNOWN
 
 
-def _convert_function(value: Function) -> Any:
+def _convert_function(value: types.Function) -> Any:
     if value.is_changed:
         return Unusable("other parts of the pickle may change what it computes")
     if value.schedule is not None:
@@ -161,7 +149,7 @@ def _convert_function(value: Function) -> Any:
     return Closure(value.code, cells, value.globals, value.defaults, value.keyword_defaults)
 
 
-def _collect_methods(cls: CarriedClass) -> dict[str, object]:
+def _collect_methods(cls: types.CarriedClass) -> dict[str, object]:
     """Return the attributes of a class and its bases, each of the first class that has it.
 
     Only classes with one base each, none of which does anything when it or an object is created, or an attribute is
@@ -171,13 +159,13 @@ def _collect_methods(cls: CarriedClass) -> dict[str, object]:
     current = cls
     for _ in range(_LEVELS):
         found = {**current.attributes, **found}
-        carried = [base for base in current.bases if isinstance(base, CarriedClass)]
-        others = [base for base in current.bases if not isinstance(base, CarriedClass)]
+        carried = [base for base in current.bases if isinstance(base, types.CarriedClass)]
+        others = [base for base in current.bases if not isinstance(base, types.CarriedClass)]
         is_plain = (
             current.metaclass in _METACLASSES
-            and all(isinstance(base, Reference) and base.pair in _PLAIN_BASES for base in others)
+            and all(isinstance(base, types.Reference) and base.pair in _PLAIN_BASES for base in others)
             and all(name in _PASSIVE or not name.startswith("__") for name in current.attributes)
-            and not any(isinstance(part, (CarriedObject, Call)) for part in current.attributes.values())
+            and not any(isinstance(part, (types.CarriedObject, Call)) for part in current.attributes.values())
             and not current.attributes.get("__abstractmethods__")
             and len(current.attributes) <= MOST_ITEMS
         )
@@ -189,7 +177,11 @@ def _collect_methods(cls: CarriedClass) -> dict[str, object]:
     return {"__getattribute__": None}  # a class that is not known: every use of the object is refused
 
 
-_METACLASSES: Final = (Reference("builtins", "type"), Reference("abc", "ABCMeta"), Reference("typing", "GenericMeta"))
+_METACLASSES: Final = (
+    types.Reference("builtins", "type"),
+    types.Reference("abc", "ABCMeta"),
+    types.Reference("typing", "GenericMeta"),
+)
 _PLAIN_BASES: Final = frozenset({("builtins", "object"), ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")})
 _PASSIVE: Final = frozenset(
     {
@@ -281,9 +273,9 @@ def describe(value: object) -> str:
         return "None"
     if isinstance(value, Library):
         return f"the function {value.name}"
-    if isinstance(value, Module):
+    if isinstance(value, types.Module):
         return f"the module {quote(value.name)}"
-    if isinstance(value, (Closure, Partial, ConstantSchedule, LinearSchedule)):
+    if isinstance(value, (Closure, types.Partial, types.ConstantSchedule, types.LinearSchedule)):
         return "a function"
     if type(value) in (tuple, list, OwnList, range, ArrayInfo):
         return "a list"
@@ -292,30 +284,12 @@ def describe(value: object) -> str:
 
 def find_name(module: str, name: str) -> Any:
     """Return what a name of a module means here."""
-    module = "numpy" if module in _NUMPY else module
-    found = _TABLES.get(module, {}).get(name)
+    if re.fullmatch(r"numpy\._?core\.(_multiarray_)?umath", module):  # where numpy's releases define functions
+        module = "numpy"
+    found = TABLES.get(module, {}).get(name)
     if found is None:
         return Unusable(f"it uses {escape(f'{module}.{name}', 100)}, which is not arithmetic that is known here")
     return found
-
-
-_NUMPY: Final = (
-    "numpy.core._multiarray_umath",
-    "numpy._core._multiarray_umath",
-    "numpy.core.umath",
-    "numpy._core.umath",
-)
-
-
-def find_builtin(name: str) -> Any:
-    """Return what a global name means that the file does not define."""
-    found = _TABLES["builtins"].get(name)
-    return found or Unusable(f"it uses {escape(name, 100)}, which the file does not contain")
-
-
-def find_package(name: str) -> Any:
-    """Return a module that a function imports, as far as it is known."""
-    return Module(name) if name in _TABLES else Unusable(f"it imports {escape(name, 100)}")
 
 
 # -- functions of numbers -----------------------------------------------------------------------------
@@ -474,28 +448,20 @@ def _extremum(symbol: str) -> Callable[..., Any]:
     return call
 
 
-def _extremum_of_numpy(symbol: str) -> Callable[..., Any]:
-    """Return numpy's ``maximum`` or ``minimum`` of two numbers."""
+def _extremum_of_numpy(symbol: str, *, is_of_list: bool = False) -> Callable[..., Any]:
+    """Return numpy's ``maximum`` or ``minimum`` of two numbers, or ``max`` or ``min`` of a list, without an axis."""
 
-    def call(machine: Machine, one: Any, other: Any, /) -> Any:
-        numbers = _as_floats(one, other)
-        if len({math.copysign(1.0, part.value) for part in numbers if part.value == 0}) > 1:
-            refuse("it compares zeros of both signs, as the releases of numpy do differently")
-        return machine.choose(symbol, *numbers)
-
-    return call
-
-
-def _of_array(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of numpy that takes a list: a second argument would be an axis."""
-
-    def call(machine: Machine, items: Any, /) -> Any:
-        found, *others = _as_floats(*_take_array(items))
+    def choose(machine: Machine, *args: Any) -> Any:
+        found, *others = _as_floats(*args)
         for number in others:
-            found = function(machine, found, number)
+            if found.value == number.value == 0 and math.copysign(1, found.value) != math.copysign(1, number.value):
+                refuse("it compares zeros of both signs, as the releases of numpy do differently")
+            found = machine.choose(symbol, found, number)
         return found
 
-    return call
+    if is_of_list:
+        return lambda machine, items, /: choose(machine, *_take_array(items))
+    return lambda machine, one, other, /: choose(machine, one, other)
 
 
 def _take_array(value: Any) -> list[Any]:
@@ -536,23 +502,6 @@ def _sum(machine: Machine, items: Any, /, start: Any = ZERO) -> Number:
 
 
 _LONG: Final = 1 << 63
-_PAIRWISE: Final = 8
-"""The number of items from which on numpy adds them in another order."""
-
-
-def _sum_of_numpy(machine: Machine, items: Any, /) -> Number:
-    numbers = _as_floats(*_take_array(items))
-    if len(numbers) >= _PAIRWISE:
-        refuse("it adds a long array")
-    total = Number(0.0, "f8")
-    for number in numbers:
-        total = machine.combine("+", total, number)
-    return total
-
-
-def _mean(machine: Machine, items: Any, /) -> Number:
-    numbers = tuple(_take_array(items))
-    return machine.combine("/", _sum_of_numpy(machine, numbers), make_number(len(numbers)))
 
 
 def _range(_: Machine, *args: Any) -> range:
@@ -599,7 +548,7 @@ def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Number:
 def _is_instance(_: Machine, value: Any, kinds: Any, /) -> Number:
     """``isinstance`` of a value whose type is known, and types of Python; numpy's are of several."""
     wanted = kinds if type(kinds) is tuple else (kinds,)
-    names = {name for name in _TYPE_NAMES if any(kind is _TABLES["builtins"].get(name) for kind in wanted)}
+    names = {name for name in _TYPE_NAMES if any(kind is TABLES["builtins"].get(name) for kind in wanted)}
     known = value.kind if isinstance(value, Number) else "list" if type(value) is OwnList else type(value).__name__
     if len(names) != len(wanted) or known not in _TYPE_NAMES:
         refuse("it asks for the type of a value")
@@ -653,16 +602,14 @@ _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
     "square": lambda machine, value, /: machine.combine("*", *_as_floats(value, value)),
     **dict.fromkeys(("maximum", "fmax"), _extremum_of_numpy(">")),
     **dict.fromkeys(("minimum", "fmin"), _extremum_of_numpy("<")),
-    **dict.fromkeys(("max", "amax"), _of_array(_extremum_of_numpy(">"))),
-    **dict.fromkeys(("min", "amin"), _of_array(_extremum_of_numpy("<"))),
+    **dict.fromkeys(("max", "amax"), _extremum_of_numpy(">", is_of_list=True)),
+    **dict.fromkeys(("min", "amin"), _extremum_of_numpy("<", is_of_list=True)),
     "clip": _clip,
     "where": _where,
     "interp": _interpolate,
-    "sum": _sum_of_numpy,
-    "mean": _mean,
     **dict.fromkeys(("round", "around"), _round_of_numpy),
 }
-_TABLES: Final[dict[str, dict[str, Any]]] = {
+TABLES: Final[dict[str, dict[str, Any]]] = {
     module: {name: part if isinstance(part, Number) else Library(name, part) for name, part in table.items()}
     for module, table in {
         "builtins": _BUILTINS,

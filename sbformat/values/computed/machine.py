@@ -25,46 +25,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.immutable import Record
-from sbformat.known.code import Code
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Module, Partial
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.computed import arithmetic
-from sbformat.values.computed.arithmetic import (
-    ANY,
-    ARRAY,
-    EPSILON,
-    FAILS,
-    PYTHON,
-    ZERO,
-    Decision,
-    NotUnderstoodError,
-    Number,
-    OtherReleaseError,
-    make_number,
-    refuse,
-)
+from sbformat.values.computed import arithmetic, library
+from sbformat.values.computed.arithmetic import NotUnderstoodError, Number, OtherReleaseError, make_number, refuse
 from sbformat.values.computed.bytecode import decode_instructions
-from sbformat.values.computed.library import (
-    MOST_ITEMS,
-    NULL,
-    UNBOUND,
-    Cell,
-    Closure,
-    Library,
-    Object,
-    OwnList,
-    Unusable,
-    convert,
-    describe,
-    find_builtin,
-    find_key,
-    find_name,
-    find_package,
-    iterate,
-    require_int,
-    require_number,
-)
+from sbformat.values.computed.library import Cell, Closure, Library, Object, OwnList, Unusable, convert, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +41,6 @@ _MOST_STEPS: Final = 4_000
 """Instructions for one progress. A schedule of four pieces, computed in a loop, takes 340."""
 _MOST_CALLS: Final = 12
 """Calls within calls."""
-_MOST_STACK: Final = 256
 _MOST_VARIABLES: Final = 500
 _DECODED: Final = 16
 """Bytes that are decoded in the time in which an instruction is executed."""
@@ -85,23 +50,11 @@ _SUSPENDED: Final = 0x20 | 0x80 | 0x200
 """Flags of generators and coroutines."""
 INEXACT: Final = "it depends on the last digits of a number, which differ between machines"
 _HANDLES: Final = "it handles errors"
-_NO_ITEM: Final = "its bytecode takes more from the stack than there is"
-_NO_CONDITION: Final = "its bytecode tests something other than a condition"
 _DIVISIONS: Final = ("/", "//", "%")
 _CONDITIONS: Final = ("bool", "b1")
 _ERRORS: Final = frozenset(
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
 )
-
-
-class Result(Record):
-    """The result of a function for one progress."""
-
-    number: Number
-    decisions: list[Decision]
-    """The comparisons whose operands have a slope."""
-    is_regular: bool
-    """Whether these are all decisions, and none depends on how a number is rounded."""
 
 
 class Machine:
@@ -118,31 +71,35 @@ class Machine:
         """Whether errors may have another effect than to end the function."""
         self.total_steps = 0
 
-    def run(self, function: Any, progress: float) -> Result:
-        """Return what a function returns for a remaining progress."""
+    def run(self, function: Any, progress: float) -> Number:
+        """Return what a function returns for a remaining progress.
+
+        ``decisions`` then has the comparisons whose operands have a slope, and ``is_regular`` is whether these are all,
+        and none depends on how a number is rounded.
+        """
         self.steps = self.depth = 0
-        self.decisions: list[Decision] = []
+        self.decisions: list[arithmetic.Decision] = []
         self.is_regular = True
         try:
             found = self.call(function, (Number(progress, "float", 1.0),), {})
             number = require_number(found) if found is not None else refuse("it returns None")
             if not math.isfinite(number.value):
-                refuse(FAILS)
-        except IndexError:
-            refuse(_NO_ITEM)
+                refuse(arithmetic.FAILS)
+        except (AttributeError, LookupError, TypeError, ValueError):  # it uses one kind of object as another
+            refuse("its bytecode is not what a compiler writes")
         except (NotUnderstoodError, ArithmeticError) as error:  # of numbers that are greater than any schedule's
-            if isinstance(error, NotUnderstoodError) and str(error) != FAILS:
+            if isinstance(error, NotUnderstoodError) and str(error) != arithmetic.FAILS:
                 raise
-            refuse(f"{FAILS} at progress {progress:.6g}")
+            refuse(f"{arithmetic.FAILS} at progress {progress:.6g}")
         finally:
             self.total_steps += self.steps
         if self.is_strict and not number.is_exact and not number.noise < math.inf:
             refuse(INEXACT)
-        return Result(number, self.decisions, self.is_regular)
+        return number
 
     # -- numbers --------------------------------------------------------------------------------------
 
-    def note(self, decision: Decision) -> None:
+    def note(self, decision: arithmetic.Decision) -> None:
         """Record a decision, or where an operation begins to fail."""
         if decision.slope is None:
             self.is_regular = False
@@ -160,25 +117,27 @@ class Machine:
 
     def compare(self, symbol: str, one: Number, other: Number) -> bool:
         """Return the result of a comparison, which is a decision."""
-        left, right = arithmetic.align(one, other)
-        decision = arithmetic.make_decision(left, right)
+        is_chosen, decision = self._decide(symbol, one, other)
         if self.is_strict and decision.is_close and not decision.is_exact:
             refuse(INEXACT)
+        return is_chosen
+
+    def _decide(self, symbol: str, one: Number, other: Number) -> tuple[bool, arithmetic.Decision]:
+        left, right = arithmetic.align(one, other)
+        decision = arithmetic.make_decision(left, right)
         self.note(decision)
-        return arithmetic.COMPARE[symbol](left.value, right.value)
+        return arithmetic.COMPARE[symbol](left.value, right.value), decision
 
     def choose(self, symbol: str, one: Number, other: Number) -> Number:
         """Return the first number if the comparison holds, else the second: ``min`` and ``max``."""
-        left, right = arithmetic.align(one, other)
-        decision = arithmetic.make_decision(left, right)
-        self.note(decision)
-        found = one if arithmetic.COMPARE[symbol](left.value, right.value) else other
+        is_chosen, decision = self._decide(symbol, one, other)
+        found = one if is_chosen else other
         if decision.is_exact or not decision.is_close:
             return found
         if self.is_strict and one.kind != other.kind and {one.kind, other.kind} != {"float", "f8"}:
             refuse(INEXACT)
         kind = found.kind if one.kind == other.kind else "f8"  # either one, whose values are nearly the same
-        return Number(found.value, kind, found.slope, decision.noise, False)
+        return found._replace(kind=kind, noise=decision.noise, is_exact=False)
 
     def combine(self, symbol: str, one: Any, other: Any) -> Number:
         """Return the result of an operator."""
@@ -203,12 +162,12 @@ class Machine:
     def is_true(self, value: Any) -> bool:
         """Return whether a value is true."""
         if isinstance(value, Number):
-            return bool(value.value) if value.kind in _CONDITIONS else self.compare("!=", value, ZERO)
+            return bool(value.value) if value.kind in _CONDITIONS else self.compare("!=", value, arithmetic.ZERO)
         if value is None or type(value) in (str, tuple, list, OwnList):
             return bool(value)
         if isinstance(value, (Closure, Partial, Library)):
             return True
-        return refuse(value.reason if isinstance(value, Unusable) else f"it tests {describe(value)}")
+        return refuse(value.reason if isinstance(value, Unusable) else f"it tests {library.describe(value)}")
 
     # -- calls ----------------------------------------------------------------------------------------
 
@@ -224,7 +183,7 @@ class Machine:
                 except TypeError:
                     refuse(f"it calls {function.name} with unusual arguments")
             case Partial():
-                if len(function.args) + len(function.keywords) > MOST_ITEMS:
+                if len(function.args) + len(function.keywords) > library.MOST_ITEMS:
                     refuse("it has too many arguments")
                 own = {name: convert(part) for name, part in function.keywords.items()}
                 inner = convert(function.function)
@@ -238,13 +197,13 @@ class Machine:
                 method = convert(method)
                 if isinstance(method, Closure):
                     return self.call(method, (function, *args), keywords)
-        return refuse(function.reason if isinstance(function, Unusable) else f"it calls {describe(function)}")
+        return refuse(function.reason if isinstance(function, Unusable) else f"it calls {library.describe(function)}")
 
     def _call_schedule(self, schedule: ConstantSchedule | LinearSchedule, progress: Number) -> Number:
         """Return what a schedule of SB3 returns: a float of Python or of numpy, which the file does not contain."""
         if not all(type(number) in (int, float) and math.isfinite(number) for number in schedule):
             refuse("it calls a schedule whose numbers are not known")
-        values = tuple(Number(float(value), ANY) for value in schedule)
+        values = tuple(Number(float(value), arithmetic.ANY) for value in schedule)
         if isinstance(schedule, ConstantSchedule):
             return values[0]
         start, end, end_fraction = values
@@ -253,7 +212,8 @@ class Machine:
             return end
         step = self.combine("*", done, self.combine("-", end, start))
         found = self.combine("+", start, self.combine("/", step, end_fraction))
-        noise = found.noise + 4 * EPSILON * max(abs(start.value), abs(end.value))  # libraries compute it in other steps
+        # libraries compute it in other steps
+        noise = found.noise + 4 * arithmetic.EPSILON * max(abs(start.value), abs(end.value))
         return found._replace(noise=noise, is_exact=False)
 
     def _call_closure(self, closure: Closure, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -282,7 +242,7 @@ class Machine:
             frame.position += 1
             frame.execute(*instruction)
         self.depth -= 1
-        return frame.pop()
+        return frame.stack.pop()
 
 
 def _bind(closure: Closure, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -290,9 +250,8 @@ def _bind(closure: Closure, args: tuple[Any, ...], keywords: dict[str, Any]) -> 
     code = closure.code
     total = code.argcount + code.kwonlyargcount
     has_args, has_keywords = bool(code.flags & _VARARGS), bool(code.flags & _KEYWORDS)
-    if min(code.argcount, code.kwonlyargcount, code.posonlyargcount) < 0 or total + has_args + has_keywords > len(
-        code.varnames
-    ):
+    fewest = min(code.argcount, code.kwonlyargcount, code.posonlyargcount)
+    if fewest < 0 or total + has_args + has_keywords > len(code.varnames):
         refuse("its code object has an invalid number of arguments")
     names = code.varnames[:total]
     bound = dict(zip(names[: code.argcount], args))
@@ -328,7 +287,7 @@ class Frame:
         self.variables = variables
         """Those of the closure, and others that functions share, are cells."""
         for name in () if machine.release.has_caches else code.cellvars:  # since 3.11, MAKE_CELL makes them
-            variables[name] = Cell(variables.get(name, UNBOUND))
+            variables[name] = Cell(variables.get(name, library.UNBOUND))
         variables.update({name: closure.cells[name] for name in code.freevars})
         self.position = 0
         self.stack: list[Any] = []
@@ -338,21 +297,12 @@ class Frame:
         """The names of the last arguments of the next call."""
         self.is_running = True
 
-    def pop(self) -> Any:
-        return self.stack.pop()
-
     def pop_many(self, count: int) -> list[Any]:
         """Return the topmost items, in their order on the stack."""
-        if count > len(self.stack):
-            refuse(_NO_ITEM)
-        items = self.stack[len(self.stack) - count :]
-        del self.stack[len(self.stack) - count :]
-        return items
+        return [self.stack.pop() for _ in range(count)][::-1]
 
     def push(self, value: Any) -> None:
         """Push a value, of which the machine may have made it; of the file it is converted here."""
-        if len(self.stack) >= _MOST_STACK:
-            refuse("its stack is too large")
         self.stack.append(value if type(value) is Number else convert(value))
 
     def execute(self, op: str, arg: Any, target: int) -> None:  # noqa: C901, PLR0912, PLR0915 -- a case for each
@@ -360,9 +310,9 @@ class Frame:
         stack, machine, variables = self.stack, self.machine, self.variables
         match op:
             case "fast":
-                value = variables.get(arg, UNBOUND)
-                if value is UNBOUND or (isinstance(value, Cell) and not machine.release.has_caches):
-                    refuse(UNBOUND.reason)
+                value = variables.get(arg, library.UNBOUND)
+                if value is library.UNBOUND or (isinstance(value, Cell) and not machine.release.has_caches):
+                    refuse(library.UNBOUND.reason)
                 self.push(value)
             case "const":
                 self.push(arg)
@@ -370,88 +320,89 @@ class Frame:
                 self.push(self.combine(arg, *self.pop_many(2)))
             case "in_place":  # of a list, it would change what other variables refer to, too
                 one, other = self.pop_many(2)
-                if isinstance(one, list) or (isinstance(one, Number) and one.kind == ARRAY):
+                if isinstance(one, list) or (isinstance(one, Number) and one.kind == arithmetic.ARRAY):
                     refuse("it changes a list, dict or array")
                 self.push(self.combine(arg, one, other))
             case "unary":
-                number = require_number(self.pop())
+                number = require_number(stack.pop())
                 if arg == "+" and number.kind in _CONDITIONS:
                     refuse("it computes with the sign of a condition")
                 self.push(number if arg == "+" else arithmetic.negate(number))
             case "compare":
                 self.push(self.compare(arg, *self.pop_many(2)))
             case "to_bool":
-                self.push(machine.is_true(self.pop()))
+                self.push(machine.is_true(stack.pop()))
             case "not":
-                value = self.pop()
-                if machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
-                    refuse(_NO_CONDITION)
-                self.push(not machine.is_true(value))
+                self.push(not self.is_true(stack.pop()))
             case "is":
                 self.push(_is_same(*self.pop_many(2)) is not bool(arg))
             case "contains":
                 item, container = self.pop_many(2)
                 if isinstance(container, Iterator):
                     refuse("it searches an iterator")
-                items = container if isinstance(container, dict) else list(map(find_key, iterate(container)))
-                self.push((find_key(item) in items) is not arg)
+                items = (
+                    container
+                    if isinstance(container, dict)
+                    else list(map(library.find_key, library.iterate(container)))
+                )
+                self.push((library.find_key(item) in items) is not arg)
             case "store":
-                variables[arg] = self.pop()
+                variables[arg] = stack.pop()
             case "fast_and_clear":
-                self.push(variables.pop(arg, UNBOUND))
+                self.push(variables.pop(arg, library.UNBOUND))
             case "make_cell":
-                variables[arg] = Cell(variables.get(arg, UNBOUND))
+                variables[arg] = Cell(variables.get(arg, library.UNBOUND))
             case "cell":
-                self.push(self.find_cell(arg))
+                self.push(variables[arg])
             case "content":
-                content = self.pop().content
-                if content is UNBOUND:
-                    refuse(UNBOUND.reason)
+                content = stack.pop().content
+                if content is library.UNBOUND:
+                    refuse(library.UNBOUND.reason)
                 self.push(content)
             case "store_deref":
                 if arg in self.closure.code.freevars:
                     refuse("it changes a variable that it shares with others")
-                self.find_cell(arg).content = self.pop()
+                variables[arg].content = stack.pop()
             case "global":
                 self.push(self.find_global(arg))
             case "attribute":
-                self.push(_get_attribute(self.pop(), arg))
+                self.push(_get_attribute(stack.pop(), arg))
             case "import":
                 level, names = self.pop_many(2)
-                if require_int(level) != 0:
-                    refuse("it imports a part of its own package")
-                found = find_package(arg.partition(".")[0] if names is None else arg)
-                self.push(refuse(found.reason) if isinstance(found, Unusable) else found)
+                name = arg.partition(".")[0] if names is None else arg
+                if library.require_int(level) != 0 or name not in library.TABLES:
+                    refuse(f"it imports {escape(name, 100)}")
+                self.push(Module(name))
             case "import_from":
                 owner = stack[-1]
-                found = find_name(owner.name, arg) if isinstance(owner, Module) else UNBOUND
+                found = library.find_name(owner.name, arg) if isinstance(owner, Module) else library.UNBOUND
                 self.push(refuse(found.reason) if isinstance(found, Unusable) else found)
             case "pop":
-                self.pop()
-            case "copy" | "swap" | "rotate":
-                if not 1 <= arg <= len(stack):
-                    refuse(_NO_ITEM)
-                if op == "copy":
-                    self.push(stack[-arg])
-                elif op == "swap":
-                    stack[-arg], stack[-1] = stack[-1], stack[-arg]
-                else:  # the topmost item moves down
-                    stack.insert(len(stack) - arg, stack.pop())
+                stack.pop()
+            case "copy" | "swap" | "rotate" if not 0 < arg <= len(stack):
+                raise IndexError
+            case "copy":
+                self.push(stack[-arg])
+            case "swap":
+                stack[-arg], stack[-1] = stack[-1], stack[-arg]
+            case "rotate":  # the topmost item moves down
+                stack.insert(len(stack) - arg, stack.pop())
             case "jump":
                 self.position = target
             case "jump_if":
-                value = self.pop()
-                if machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
-                    refuse(_NO_CONDITION)
-                if machine.is_true(value) is arg:
+                if self.is_true(stack.pop()) is arg:
                     self.position = target
             case "iterate":
-                self.push(iterate(self.pop()))
+                self.push(library.iterate(stack.pop()))
             case "for":
-                self.loop(target)
+                item = next(stack[-1], library.UNBOUND)
+                if item is not library.UNBOUND:
+                    self.push(item)
+                    return
+                if not machine.release.keeps_iterator:
+                    stack.pop()
+                self.position = target
             case "block":  # a loop, or try: its handler is never reached, because an error ends the run
-                if len(self.blocks) >= _MOST_STACK:
-                    refuse("its loops are too deep")
                 machine.has_handlers |= not arg
                 self.blocks.append((target if arg else -1, len(stack)))
             case "pop_block":
@@ -464,19 +415,18 @@ class Frame:
                     del stack[height:]
                 self.position = target
             case "keywords":
-                self.keywords = self.pop()
-                if type(self.keywords) is not tuple or any(type(name) is not str for name in self.keywords):
-                    refuse("its bytecode has invalid names of arguments")
+                self.keywords = stack.pop()
             case "call":
                 self.call(*arg)
             case "function":
-                code = self.pop()
-                if not isinstance(code, Code):
-                    refuse("its bytecode makes a function without a code object")
-                self.push(Closure(code, {}, self.closure.globals))
-            case "function_attribute":
+                self.push(Closure(stack.pop(), {}, self.closure.globals))
+            case "function_attribute":  # 1 are defaults, 2 keyword defaults, 4 annotations, 8 the closure
                 value, function = self.pop_many(2)
-                self.push(_set_attribute(function, arg, value))
+                if arg == 2 or (arg != 4 and type(value) is not tuple):
+                    refuse("it makes a function with keyword defaults")
+                if arg == 8:
+                    function = function._replace(cells=dict(zip(function.code.freevars, value)))
+                self.push(function._replace(defaults=value) if arg == 1 else function)
             case "return":
                 del stack[:-1]
                 self.is_running = False
@@ -485,32 +435,29 @@ class Frame:
             case "subscript":
                 self.push(self.get_item(*self.pop_many(2)))
             case "slice":
-                parts = [part if part is None else require_int(part) for part in self.pop_many(arg)]
-                if not 2 <= arg <= 3 or parts[2:] == [0]:
-                    refuse("it takes an unusual part of a list")
-                self.push(slice(*parts))
+                self.push(slice(*[part if part is None else library.require_int(part) for part in self.pop_many(arg)]))
             case "list":
                 self.push(OwnList(self.pop_many(arg)))
             case "tuple":
                 self.push(tuple(self.pop_many(arg)))
             case "dict":
                 parts = self.pop_many(2 * arg)
-                self.push(dict(zip(map(find_key, parts[::2]), parts[1::2])))
+                self.push(dict(zip(map(library.find_key, parts[::2]), parts[1::2])))
             case "dict_of_keys":
-                keys = list(iterate(self.pop()))
+                keys = list(library.iterate(stack.pop()))
                 if len(keys) != arg:
                     refuse("its bytecode makes a dict with another number of keys")
-                self.push(dict(zip(map(find_key, keys), self.pop_many(arg))))
+                self.push(dict(zip(map(library.find_key, keys), self.pop_many(arg))))
             case "append" | "extend":
-                value = self.pop()
-                items = [value] if op == "append" else list(iterate(value))
+                value = stack.pop()
+                items = [value] if op == "append" else list(library.iterate(value))
                 owner = stack[-arg] if arg else None
-                if type(owner) is not OwnList or len(owner) + len(items) > MOST_ITEMS:
+                if type(owner) is not OwnList or len(owner) + len(items) > library.MOST_ITEMS:
                     refuse("it makes a long list, or changes one that it has not made")
                 owner.extend(items)
             case "unpack":
-                value = self.pop()
-                items = list(iterate(value))
+                value = stack.pop()
+                items = list(library.iterate(value))
                 if isinstance(value, Iterator) or len(items) != arg:
                     refuse("it unpacks a list of another length")
                 for item in reversed(items):
@@ -522,25 +469,28 @@ class Frame:
                 is_name = arg.isupper() or arg.startswith("opcode")
                 refuse(_CHANGES.get(arg, f"it uses {arg}" if is_name else arg))
 
-    def find_cell(self, name: str) -> Cell:
-        """Return a variable that functions share."""
-        found = self.variables.get(name)
-        return found if isinstance(found, Cell) else refuse("its bytecode uses a cell that its code object lacks")
+    def is_true(self, value: Any) -> bool:
+        """Return whether a value is true, where newer releases test nothing but bools."""
+        if self.machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
+            refuse("its bytecode tests something other than a condition")
+        return self.machine.is_true(value)
 
     def find_global(self, name: str) -> Any:
-        """Return what a global name means."""
+        """Return what a global name means: a value of the file, or what Python has by this name."""
         names = self.closure.globals
         if "__builtins__" in names:
             refuse("it has builtins of its own")
-        if name in names:
-            return names[name]
-        found = find_builtin(name)
-        return refuse(found.reason) if isinstance(found, Unusable) and name not in _ERRORS else found
+        found = library.TABLES["builtins"].get(name) if name not in names else names[name]
+        if found is None and name not in names:
+            found = Unusable(f"it uses {escape(name, 100)}, which the file does not contain")
+            if name not in _ERRORS:
+                refuse(found.reason)
+        return found
 
     def combine(self, symbol: str, one: Any, other: Any) -> Any:
         """Return the result of an operator, also of two lists or tuples."""
         if symbol == "+" and {type(one), type(other)} in ({tuple}, {list}, {OwnList}, {list, OwnList}):
-            if len(one) + len(other) > MOST_ITEMS:
+            if len(one) + len(other) > library.MOST_ITEMS:
                 refuse("it makes a long list")
             return (*one, *other) if type(one) is tuple else OwnList([*one, *other])
         return self.machine.combine(symbol, one, other)
@@ -548,52 +498,40 @@ class Frame:
     def compare(self, symbol: str, one: Any, other: Any) -> Number:
         """Return the result of a comparison of numbers, or of text and None."""
         if symbol in ("==", "!=") and (one is None or other is None or isinstance(one, str) or isinstance(other, str)):
-            return make_number((find_key(one) == find_key(other)) is (symbol == "=="))
+            return make_number((library.find_key(one) == library.find_key(other)) is (symbol == "=="))
         left, right = require_number(one), require_number(other)
         found = self.machine.compare(symbol, left, right)
-        return Number(found, "bool" if {left.kind, right.kind} <= PYTHON else "b1")
-
-    def loop(self, target: int) -> None:
-        """FOR_ITER: push the next item, or jump."""
-        iterator = self.stack[-1]
-        if not isinstance(iterator, Iterator):
-            refuse("its bytecode loops over something other than an iterator")
-        for item in iterator:
-            self.push(item)
-            return
-        if not self.machine.release.keeps_iterator:
-            self.pop()
-        self.position = target
+        return Number(found, "bool" if {left.kind, right.kind} <= arithmetic.PYTHON else "b1")
 
     def call(self, count: int, null: str) -> None:
         """Call what is below the arguments, and below or above a NULL or the object of a method."""
         names, self.keywords = self.keywords, ()
         args = self.pop_many(count)
-        function = self.pop()
+        function = self.stack.pop()
         if null:
-            below, above = self.pop(), function
-            function = above if null == "below" and below is NULL else below
-            if above is not function and (above is not NULL or null == "below"):
+            below, above = self.stack.pop(), function
+            function = above if null == "below" and below is library.NULL else below
+            if above is not function and (above is not library.NULL or null == "below"):
                 args = [above, *args]
-        if len(names) > len(args) or len(set(names)) != len(names):
+        if type(names) is not tuple or len(names) > len(args) or len(set(names)) != len(names):
             refuse("its bytecode has invalid names of arguments")
-        if any(part is NULL for part in args):
-            refuse("its bytecode calls something without an argument")
+        if any(part is library.NULL for part in args):
+            refuse(library.NULL.reason)
         position = len(args) - len(names)
         self.push(self.machine.call(function, tuple(args[:position]), dict(zip(names, args[position:]))))
 
     def get_item(self, container: Any, key: Any) -> Any:
         """Return ``container[key]``."""
         if isinstance(container, dict):
-            found = find_key(key)
+            found = library.find_key(key)
             return container[found] if found in container else refuse("it uses a key that a dict lacks")
         if isinstance(container, ArrayInfo):
-            items: Any = list(iterate(container))
+            items: Any = list(library.iterate(container))
         elif type(container) in (tuple, list, OwnList, range):
             items = container
         else:
-            refuse(f"it uses an item of {describe(container)}")
-        if len(items) > MOST_ITEMS:
+            refuse(f"it uses an item of {library.describe(container)}")
+        if len(items) > library.MOST_ITEMS:
             refuse("it uses a long list")
         if isinstance(key, slice) and items is container:
             return OwnList(items[key]) if isinstance(items, list) else items[key]
@@ -632,13 +570,13 @@ def _is_same(one: Any, other: Any) -> bool:
 def _get_attribute(owner: Any, name: str) -> Any:
     """Return an attribute of a module, of an object of a class pickled by value, or ``get`` of a dict."""
     if isinstance(owner, Module):
-        return find_name(owner.name, name)
+        return library.find_name(owner.name, name)
     if isinstance(owner, dict) and name == "get":
-        return Library("get", lambda _, key, default=None, /: convert(owner.get(find_key(key), default)))
+        return Library("get", lambda _, key, default=None, /: convert(owner.get(library.find_key(key), default)))
     if isinstance(owner, Unusable):
         refuse(owner.reason)
     if not isinstance(owner, Object):
-        refuse(f"it uses the attribute {escape(name, 100)} of {describe(owner)}")
+        refuse(f"it uses the attribute {escape(name, 100)} of {library.describe(owner)}")
     if "__getattribute__" in owner.methods:
         refuse("it uses an object that computes its attributes")
     found = convert(owner.methods.get(name))
@@ -652,22 +590,3 @@ def _get_attribute(owner: Any, name: str) -> Any:
 
 
 _ATTRIBUTES: Final = (type(None), str, Number, Closure, dict, tuple, list, ArrayInfo)
-_CLOSURE: Final = 8
-_ANNOTATIONS: Final = 4
-_DEFAULTS: Final = 1
-
-
-def _set_attribute(function: Any, flag: int, value: Any) -> Closure:
-    """Return a function that was made without its closure, defaults or annotations, with them."""
-    if not isinstance(function, Closure):
-        refuse("its bytecode changes something other than a function")
-    if flag == _CLOSURE:
-        names = function.code.freevars
-        if type(value) is not tuple or len(value) != len(names) or not all(isinstance(part, Cell) for part in value):
-            refuse("its bytecode makes a function with an invalid closure")
-        return function._replace(cells=dict(zip(names, value)))
-    if flag == _DEFAULTS:
-        if type(value) is not tuple:
-            refuse("its bytecode makes a function with invalid defaults")
-        return function._replace(defaults=value)
-    return function if flag == _ANNOTATIONS else refuse("it makes a function with keyword defaults")
