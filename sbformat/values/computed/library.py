@@ -115,8 +115,8 @@ def convert(value: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 -- a case for ea
             if isinstance(value, Global) and value.updates:
                 return Unusable("it uses a function that is changed")
             return find_name(*value.pair)
-        case types.CarriedObject(is_called=False, state=None, items=(), args=(), cls=types.CarriedClass()):
-            return Object(value.attributes, _collect_methods(value.cls))
+        case types.CarriedObject(is_called=False, state=None, items=(), args=(), cls=types.CarriedClass() as cls):
+            return Object(value.attributes, _collect_methods(cls))
         case types.CarriedObject():
             return Unusable("it uses an object that is more than its attributes")
         case types.CarriedClass():
@@ -198,14 +198,19 @@ _PASSIVE: Final = frozenset(
 
 def _convert_namespace(value: Call) -> Any:
     """Convert an ``argparse.Namespace``, which is nothing but its attributes."""
+    func: Any = value.func
     updates = value.updates or ()
-    is_namespace = isinstance(value.func, Global) and value.func.pair == ("argparse", "Namespace")
-    if not is_namespace or value.func.updates or value.args not in ((), []):
+    if (
+        not isinstance(func, Global)
+        or func.pair != ("argparse", "Namespace")
+        or func.updates
+        or value.args not in ((), [])
+    ):
         return _UNKNOWN
-    state = updates[0].value if len(updates) == 1 and updates[0].how == "BUILD" else None
+    state: Any = updates[0].value if len(updates) == 1 and updates[0].how == "BUILD" else None
     if not isinstance(state, Dict) or not all(type(name) is str for name, _ in state):
         return _UNKNOWN
-    return Object(dict(state))
+    return Object({str(name): content for name, content in state})
 
 
 def _unpack(array: ArrayInfo) -> list[Any]:
@@ -250,7 +255,13 @@ def require_number(value: Any) -> Number:
 
 def require_int(value: Any) -> int:
     """Return an integer of Python that does not depend on the progress, and is not very great."""
-    if not isinstance(value, Number) or value.kind != "int" or abs(value.value) > _MOST_COUNT or value.slope != 0:
+    if (
+        not isinstance(value, Number)
+        or value.kind != "int"
+        or abs(value.value) > _MOST_COUNT
+        or value.slope != 0
+        or value.noise
+    ):
         refuse("it counts with something other than integers that do not depend on the progress")
     return int(value.value)
 
@@ -262,7 +273,7 @@ def find_key(value: Any) -> object:
     """Return a value as it is compared with ``==``: a number of Python, text or None."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, Number) and value.kind in PYTHON and value.slope == 0 and value.is_exact:
+    if isinstance(value, Number) and value.kind in PYTHON and value.slope == 0 and not value.noise and value.is_exact:
         return value.value
     return refuse("it searches for something other than a number or text")
 
@@ -279,7 +290,7 @@ def describe(value: object) -> str:
         return "a function"
     if type(value) in (tuple, list, OwnList, range, ArrayInfo):
         return "a list"
-    return {str: "text", dict: "a dict"}.get(type(value), "an object")
+    return "text" if isinstance(value, str) else "a dict" if isinstance(value, dict) else "an object"
 
 
 def find_name(module: str, name: str) -> Any:

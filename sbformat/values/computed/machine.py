@@ -540,7 +540,7 @@ class Frame:
             refuse("it uses an item at a place that is not an integer")
         if not -len(items) <= index.value < len(items):
             refuse("it uses an item that a list lacks")
-        if index.slope is None:
+        if index.slope is None or index.noise:
             self.machine.is_regular = False
             if self.machine.has_handlers:
                 refuse(_HANDLES)
