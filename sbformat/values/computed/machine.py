@@ -340,11 +340,9 @@ class Frame:
                 item, container = self.pop_many(2)
                 if isinstance(container, Iterator):
                     refuse("it searches an iterator")
-                items = (
-                    container
-                    if isinstance(container, dict)
-                    else list(map(library.find_key, library.iterate(container)))
-                )
+                items = container
+                if not isinstance(container, dict):
+                    items = list(map(library.find_key, library.iterate(container)))
                 self.push((library.find_key(item) in items) is not arg)
             case "store":
                 variables[arg] = stack.pop()
