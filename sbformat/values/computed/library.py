@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -339,27 +340,22 @@ _NUMPY_NAMES: Final = {
 }  # fmt: skip
 
 
-def _function(name: str, kind: str) -> Callable[..., Number]:
-    """Return a function of math, or of numpy.
+def _call_function(name: str, kind: str, machine: Machine, *args: Any) -> Number:
+    """Call a function of math, or of numpy.
 
     :param kind: ``float`` or ``f8``
     """
+    if len(args) != (2 if name in _OF_TWO else 1) and not (kind == "float" and name == "log" and len(args) == 2):
+        refuse(f"it calls {name} with {len(args)} arguments")
+    if kind == "f8" and name in _OF_FLOATS:
+        numbers = _as_floats(*args)
+    else:
+        check = require_number if kind == "float" else _require_kind
+        numbers = tuple(arithmetic.convert(check(part), kind) for part in args)
+    for limit in _LIMITS.get(name, ()):
+        machine.note_limit(numbers[-1 if name == "fmod" else 0], limit)
     compute, how = _FUNCTIONS[name]
-    count = 2 if name in _OF_TWO else 1
-
-    def call(machine: Machine, *args: Any) -> Number:
-        if len(args) != count and not (kind == "float" and name == "log" and len(args) == 2):
-            refuse(f"it calls {name} with {len(args)} arguments")
-        if kind == "f8" and name in _OF_FLOATS:
-            numbers = _as_floats(*args)
-        else:
-            check = require_number if kind == "float" else _require_kind
-            numbers = tuple(arithmetic.convert(check(part), kind) for part in args)
-        for limit in _LIMITS.get(name, ()):
-            machine.note_limit(numbers[-1 if name == "fmod" else 0], limit)
-        return machine.apply(compute, numbers, kind, how)
-
-    return call
+    return machine.apply(compute, numbers, kind, how)
 
 
 def _require_kind(value: Any, *kinds: str) -> Number:
@@ -378,30 +374,21 @@ def _as_floats(*values: Any) -> tuple[Number, ...]:
     return tuple(arithmetic.convert(part, "f8") for part in numbers)
 
 
-def _operator_of_numpy(symbol: str) -> Callable[..., Number]:
-    """Return numpy's function of an operator, whose result is numpy's."""
-    return lambda machine, one, other, /: machine.combine(symbol, *_as_floats(one, other))
-
-
-def _round_to_int(function: Callable[[float], int]) -> Callable[..., Number]:
-    """Return a function of math that rounds to an integer, or ``round`` without digits."""
-
-    def call(machine: Machine, value: Any, /) -> Number:
-        return machine.apply(function, (_require_kind(value, "int", "float", "f8"),), "int", "steps")
-
-    return call
+def _round_to_int(function: Callable[[float], int], machine: Machine, value: Any, /) -> Number:
+    """Call a function of math that rounds to an integer, or ``round`` without digits."""
+    return machine.apply(function, (_require_kind(value, "int", "float", "f8"),), "int", "steps")
 
 
 def _int(machine: Machine, value: Any, /) -> Number:
     number = require_number(value)
     if number.kind in FLOATS:
-        return _round_to_int(int)(machine, number)
+        return _round_to_int(int, machine, number)
     return arithmetic.convert(number, "int")
 
 
 def _round(machine: Machine, value: Any, /, ndigits: Any = None) -> Number:
     if ndigits is None:
-        return _round_to_int(round)(machine, value)
+        return _round_to_int(round, machine, value)
     digits = require_int(ndigits)
     if abs(digits) > _MOST_DIGITS:
         refuse("it rounds to an unusual number of digits")
@@ -444,35 +431,31 @@ def _absolute(machine: Machine, value: Any, /) -> Number:
 # -- the greatest and the least, and lists -------------------------------------------------------------
 
 
-def _extremum(symbol: str) -> Callable[..., Any]:
-    """Return ``min`` or ``max``, of arguments or of a list."""
-
-    def call(machine: Machine, *args: Any) -> Any:
-        items = list(iterate(args[0])) if len(args) == 1 else args
-        if not items:
-            refuse("it calls min or max of nothing")
-        found = require_number(items[0])
-        for item in items[1:]:
-            found = machine.choose(symbol, require_number(item), found)
-        return found
-
-    return call
+def _choose(symbol: str, machine: Machine, *args: Any) -> Any:
+    """``min`` or ``max``, of arguments or of a list."""
+    items = list(iterate(args[0])) if len(args) == 1 else args
+    if not items:
+        refuse("it calls min or max of nothing")
+    found = require_number(items[0])
+    for item in items[1:]:
+        found = machine.choose(symbol, require_number(item), found)
+    return found
 
 
-def _extremum_of_numpy(symbol: str, *, is_of_list: bool = False) -> Callable[..., Any]:
-    """Return numpy's ``maximum`` or ``minimum`` of two numbers, or ``max`` or ``min`` of a list, without an axis."""
+def _choose_float(symbol: str, machine: Machine, one: Any, other: Any, /) -> Number:
+    """``minimum`` or ``maximum`` of numpy."""
+    left, right = _as_floats(one, other)
+    if left.value == right.value == 0 and math.copysign(1, left.value) != math.copysign(1, right.value):
+        refuse("it compares zeros of both signs, as the releases of numpy do differently")
+    return machine.choose(symbol, left, right)
 
-    def choose(machine: Machine, *args: Any) -> Any:
-        found, *others = _as_floats(*args)
-        for number in others:
-            if found.value == number.value == 0 and math.copysign(1, found.value) != math.copysign(1, number.value):
-                refuse("it compares zeros of both signs, as the releases of numpy do differently")
-            found = machine.choose(symbol, found, number)
-        return found
 
-    if is_of_list:
-        return lambda machine, items, /: choose(machine, *_take_array(items))
-    return lambda machine, one, other, /: choose(machine, one, other)
+def _choose_item(symbol: str, machine: Machine, items: Any, /) -> Number:
+    """``min`` or ``max`` of numpy, of a list: a second argument would be an axis."""
+    found, *others = _as_floats(*_take_array(items))
+    for number in others:
+        found = _choose_float(symbol, machine, found, number)
+    return found
 
 
 def _take_array(value: Any) -> list[Any]:
@@ -487,8 +470,8 @@ def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Number:
         refuse("it clips nothing")
     found = require_number(value)
     if a_min is not None:
-        found = _extremum_of_numpy(">")(machine, found, a_min)
-    return found if a_max is None else _extremum_of_numpy("<")(machine, found, a_max)
+        found = _choose_float(">", machine, found, a_min)
+    return found if a_max is None else _choose_float("<", machine, found, a_max)
 
 
 def _sum(machine: Machine, items: Any, /, start: Any = ZERO) -> Number:
@@ -556,6 +539,19 @@ def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Number:
     return found._replace(kind=arithmetic.ARRAY)
 
 
+def _operator(symbol: str, machine: Machine, one: Any, other: Any, /) -> Number:
+    return machine.combine(symbol, one, other)
+
+
+def _operator_of_numpy(symbol: str, machine: Machine, one: Any, other: Any, /) -> Number:
+    return machine.combine(symbol, *_as_floats(one, other))
+
+
+def _call_type(kind: str, _: Machine, value: Any, /) -> Number:
+    """Convert a number to a type of numpy."""
+    return arithmetic.convert(_require_kind(value, *PYTHON, "f8", "i8", "b1"), kind)
+
+
 def _is_instance(_: Machine, value: Any, kinds: Any, /) -> Number:
     """``isinstance`` of a value whose type is known, and types of Python; numpy's are of several."""
     wanted = kinds if type(kinds) is tuple else (kinds,)
@@ -575,10 +571,10 @@ _BUILTINS: Final[dict[str, Any]] = {
     "int": _int,
     "bool": lambda machine, value, /: make_number(machine.is_true(require_number(value))),
     "abs": _absolute,
-    "min": _extremum("<"),
-    "max": _extremum(">"),
+    "min": partial(_choose, "<"),
+    "max": partial(_choose, ">"),
     "round": _round,
-    "pow": lambda machine, one, other, /: machine.combine("**", one, other),
+    "pow": partial(_operator, "**"),
     "sum": _sum,
     "len": lambda _, value, /: make_number(len(_take_array(value))),
     "range": _range,
@@ -595,26 +591,17 @@ _OF_NUMPY: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/",
 _TYPES: Final = {"float64": "f8", "double": "f8", "float32": "f4", "single": "f4", "int64": "i8", "int32": "i4"}
 
 
-def _operator(symbol: str) -> Callable[..., Number]:
-    return lambda machine, one, other, /: machine.combine(symbol, one, other)
-
-
-def _type(kind: str) -> Callable[..., Number]:
-    """Return a type of numpy, which converts a number."""
-    return lambda _, value, /: arithmetic.convert(_require_kind(value, *PYTHON, "f8", "i8", "b1"), kind)
-
-
 _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
-    **{name: _function(known, "f8") for name, known in _NUMPY_NAMES.items()},
-    **{name: _operator_of_numpy(symbol) for name, symbol in _OF_NUMPY.items()},
-    **{name: _type(kind) for name, kind in _TYPES.items()},
+    **{name: partial(_call_function, known, "f8") for name, known in _NUMPY_NAMES.items()},
+    **{name: partial(_operator_of_numpy, symbol) for name, symbol in _OF_NUMPY.items()},
+    **{name: partial(_call_type, kind) for name, kind in _TYPES.items()},
     **dict.fromkeys(("abs", "absolute"), lambda machine, value, /: _absolute(machine, *_as_floats(value))),
     "negative": lambda _, value, /: arithmetic.negate(*_as_floats(value)),
     "square": lambda machine, value, /: machine.combine("*", *_as_floats(value, value)),
-    **dict.fromkeys(("maximum", "fmax"), _extremum_of_numpy(">")),
-    **dict.fromkeys(("minimum", "fmin"), _extremum_of_numpy("<")),
-    **dict.fromkeys(("max", "amax"), _extremum_of_numpy(">", is_of_list=True)),
-    **dict.fromkeys(("min", "amin"), _extremum_of_numpy("<", is_of_list=True)),
+    **dict.fromkeys(("maximum", "fmax"), partial(_choose_float, ">")),
+    **dict.fromkeys(("minimum", "fmin"), partial(_choose_float, "<")),
+    **dict.fromkeys(("max", "amax"), partial(_choose_item, ">")),
+    **dict.fromkeys(("min", "amin"), partial(_choose_item, "<")),
     "clip": _clip,
     "where": _where,
     "interp": _interpolate,
@@ -625,12 +612,12 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     for module, table in {
         "builtins": _BUILTINS,
         "math": {
-            **{name: _function(name, "float") for name in _FUNCTIONS.keys() - {"sign", "rint"}},
-            **{name: _round_to_int(getattr(math, name)) for name in ("floor", "ceil", "trunc")},
+            **{name: partial(_call_function, name, "float") for name in _FUNCTIONS.keys() - {"sign", "rint"}},
+            **{name: partial(_round_to_int, getattr(math, name)) for name in ("floor", "ceil", "trunc")},
             **_NUMBERS,
             "tau": make_number(math.tau),
         },
         "numpy": {**_NUMPY_FUNCTIONS, **_NUMBERS},
-        "operator": {name: _operator(symbol) for name, symbol in _OPERATORS.items()},
+        "operator": {name: partial(_operator, symbol) for name, symbol in _OPERATORS.items()},
     }.items()
 }
