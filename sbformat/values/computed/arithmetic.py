@@ -133,8 +133,8 @@ def apply(
     return Number(value, kind, slope if slope is not None and math.isfinite(slope) else None, noise, is_exact)
 
 
-_INTEGERS: Final = {"i4": 31, "i8": 63}
-"""Bits of the integers of numpy that a schedule can make, without the sign."""
+_INTEGERS: Final = {f"{sign}{width}": 8 * width - (sign == "i") for sign in "iu" for width in (1, 2, 4, 8)}
+"""Bits of the integers of numpy, without the sign."""
 
 
 def _measure_noise(function: Callable[..., Plain], operands: tuple[Number, ...], value: Plain) -> float:
@@ -158,7 +158,7 @@ def convert(number: Number, kind: str) -> Number:
     if kind == "f4":
         if isinstance(number.value, int) and abs(number.value) > _EXACT:
             refuse(_LONG)  # float64 would round it first
-        return apply(lambda x: struct.unpack("<f", struct.pack("<f", x))[0], (number,), kind, "single")
+        return apply(lambda x: _fit(x, kind), (number,), kind, "single")
     if kind in FLOATS:
         try:
             return number._replace(value=float(number.value), kind=kind)
@@ -168,19 +168,29 @@ def convert(number: Number, kind: str) -> Number:
     return apply(math.trunc, (number,), kind, "exact" if is_int else "steps", slope=number.slope if is_int else None)
 
 
+def _fit(value: Plain, kind: str) -> Plain:
+    """Return what numpy stores of a result: a float32 is rounded, and an integer has no error if it overflows."""
+    if kind in _INTEGERS:
+        least = -(1 << _INTEGERS[kind]) if kind[0] == "i" else 0
+        return (int(value) - least) % ((1 << _INTEGERS[kind]) - least) + least
+    found: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return found
+
+
 def _combine_kinds(symbol: str, kinds: set[str]) -> str:
     """Return the type in which numpy computes with two types, of which one is numpy's; refuse where releases differ."""
-    if kinds & _SHORT_FLOATS:
-        refuse(_SHORT)
     if symbol in "&|^":
         return "b1" if kinds <= {"bool", "b1"} else refuse("it computes with the bits of integers of numpy")
+    if (len(kinds) > 1 and kinds & _SHORT_FLOATS) or "f2" in kinds:
+        refuse(_SHORT)
     if kinds & FLOATS:
         return ANY if kinds <= {"bool", "int", "float", ANY, "b1"} else "f8"
-    if ("i8" not in kinds and kinds <= {"bool", "int", "b1"}) or symbol == "**":
+    if symbol == "**" or kinds <= {"bool", "int", "b1"} or (symbol in ("//", "%") and "f4" in kinds):
         refuse("it computes with conditions or powers of numpy")
-    if not kinds <= {"bool", "int", "b1", "i8"}:
+    if len(kinds) > 1 and not kinds <= {"bool", "int", "b1", "i8"}:
         refuse(_SHORT)
-    return "f8" if symbol == "/" else "i8"
+    (kind,) = kinds if len(kinds) == 1 else ("i8",)
+    return "f8" if symbol == "/" and kind != "f4" else kind
 
 
 # -- operators ----------------------------------------------------------------------------------------
@@ -203,16 +213,11 @@ def _find_quotient(symbol: str, kind: str) -> Callable[[Plain, Plain], Plain]:
     """Return how numpy divides by 0, without an error."""
     if kind == ANY:
         refuse("it divides a number that may be numpy's by 0")
-    if kind == "i8":
+    if kind in _INTEGERS:
         return lambda *_: 0
     if symbol != "/":
         refuse(FAILS)
     return lambda one, zero: math.copysign(math.inf, one) * math.copysign(1.0, zero) if one else math.nan
-
-
-def _overflowing(function: Callable[[Plain, Plain], Plain]) -> Callable[[Plain, Plain], Plain]:
-    """Return an operator of integers of 64 bits, which do not fail if they overflow."""
-    return lambda one, other: (int(function(one, other)) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def combine(symbol: str, one: Number, other: Number) -> Number:
@@ -229,9 +234,9 @@ def combine(symbol: str, one: Number, other: Number) -> Number:
     function = OPERATORS[symbol]
     if kind and other.value == 0 and symbol in ("/", "//", "%"):
         function = _find_quotient(symbol, kind)
-    elif kind == "i8":
-        function = _overflowing(function)
-    found = apply(function, (one, other), kind, how, slope=_find_slope(symbol, one, other))
+    fitted = (lambda *values: _fit(function(*values), kind)) if kind == "f4" or kind in _INTEGERS else function
+    how = "single" if kind == "f4" else how
+    found = apply(fitted, (one, other), kind, how, slope=_find_slope(symbol, one, other))
     if found.noise and _has_pole(symbol, one, other):
         return found._replace(noise=math.inf)
     return found
