@@ -511,13 +511,13 @@ def _enumerate(_: Machine, items: Any, /) -> Iterator[Any]:
 
 def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> Number:
     """``numpy.interp``: lines between points, and constants outside of them."""
-    x, *numbers = (
-        arithmetic.convert(_require_kind(part), "f8") for part in (value, *_take_array(points), *_take_array(values))
+    (x,), places, levels = (
+        [arithmetic.convert(_require_kind(part), "f8") for part in parts]
+        for parts in ((value,), _take_array(points), _take_array(values))
     )
-    places, levels = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     if len(places) != len(levels) or not 1 <= len(places) <= _MOST_POINTS:
         refuse("it interpolates between an unusual number of points")
-    if any(part.slope != 0 or not part.is_exact for part in (*places, *levels)):
+    if any(part.slope != 0 or part.noise for part in (*places, *levels)):
         refuse("it interpolates between points that depend on the progress")
     if any(right.value <= left.value for left, right in pairwise(places)):
         refuse("it interpolates between points that do not increase")
