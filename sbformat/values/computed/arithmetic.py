@@ -227,7 +227,7 @@ def combine(symbol: str, one: Number, other: Number) -> Number:
     if kind in ("f8", ANY):
         one, other = convert(one, kind), convert(other, kind)
     is_root = symbol == "**" and not (other.slope == 0 and other.value in (0, 1))  # which the C library computes
-    if is_root and (isinstance(one.value, float) or isinstance(other.value, float)):
+    if is_root and (isinstance(one.value, float) or isinstance(other.value, float) or other.value < 0):
         how = "library"
     else:
         how = "steps" if symbol == "//" else "exact"
