@@ -85,7 +85,8 @@ class Machine:
             number = require_number(found) if found is not None else refuse("it returns None")
             if not math.isfinite(number.value):
                 refuse(arithmetic.FAILS)
-        except (AttributeError, LookupError, TypeError, ValueError):  # it uses one kind of object as another
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            # it uses one kind of object as another, or an iterator of iterators of thousands
             refuse("its bytecode is not what a compiler writes")
         except (NotUnderstoodError, ArithmeticError) as error:  # of numbers that are greater than any schedule's
             if isinstance(error, NotUnderstoodError) and str(error) != arithmetic.FAILS:
