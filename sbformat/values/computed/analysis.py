@@ -14,33 +14,32 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.immutable import Record
-from sbformat.known.types import ConstantSchedule, LinearSchedule
+from sbformat.known.types import ConstantSchedule, LinearSchedule, Partial
 from sbformat.values.computed.arithmetic import NotUnderstoodError, Number, OtherReleaseError, refuse
 from sbformat.values.computed.bytecode import PYTHON_3_5, PYTHON_3_14, list_releases
-from sbformat.values.computed.library import Closure, Known, Method, Object, Unusable, convert
+from sbformat.values.computed.library import Closure, Object, Unusable, convert
 from sbformat.values.computed.machine import INEXACT, Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.known.code import Code
-    from sbformat.values.computed.arithmetic import Decision
     from sbformat.values.computed.bytecode import Release
-    from sbformat.values.computed.machine import Result
 
 _TOLERANCE: Final = 1e-9
 """Of the greatest value: rounding errors of a few operations are below 1e-12."""
 _MOST_STEPS: Final = 10_000
 """Instructions and decisions of all runs. A schedule that is computed in a loop takes 3,000."""
 _NOISE: Final = 1e-10
-"""Rounding errors of a result, of the greatest one, from which on it is no line."""
+"""Errors of a result, of the greatest one, from which on it is not a line."""
 _MOST_RUNS: Final = 400
-_NARROW: Final = 1e-14
+_NARROW: Final = 2e-14
 """The width of the gaps between pieces that rounding leaves: no training has as many steps."""
 _LEAST: Final = 1e-15
 """Of the points that are tried beside 0: one step of a training is more."""
+_ULPS: Final = 3
+"""Floats on each side of an end of a piece that are tried."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
-GRID: Final = frozenset(
+_GRID: Final = frozenset(
     {step / 32 for step in range(33)}
     | {step / 10 for step in range(10)}
     | {step * _GOLDEN % 1 for step in range(1, 16)}
@@ -48,6 +47,8 @@ GRID: Final = frozenset(
     | {1 - 2.0**-step for step in range(8, 54, 10)}
 )
 """The progress that is tried for a function that is neither constant nor linear."""
+_ZERO: Final = Fraction(0)
+_ONE: Final = Fraction(1)
 
 
 def evaluate(function: object, python: str, progress: float) -> float:
@@ -58,7 +59,7 @@ def evaluate(function: object, python: str, progress: float) -> float:
     callee = convert(function)
     (release,) = (release for release in _list_releases(callee) if release.name == python)
     try:
-        return float(Machine(release, is_strict=False).run(callee, progress).number.value)
+        return float(Machine(release, is_strict=False).run(callee, progress).value)
     except NotUnderstoodError:
         return math.nan
 
@@ -69,63 +70,45 @@ def analyze(function: object) -> tuple[ConstantSchedule | LinearSchedule | None,
     Every release that can have compiled the function agrees on it.
     """
     callee = convert(function)
-    found: list[_Found] = []
+    found: dict[str, Any] = {}
     reasons: list[str] = []
     is_certain = False
     for release in _list_releases(callee):
         try:
-            found.append(_Analysis(callee, release).find())
+            found[release.name] = _Analysis(callee, release).find()
         except NotUnderstoodError as error:
             reasons.append(str(error))
             is_certain |= not (isinstance(error, OtherReleaseError) or release is PYTHON_3_5)
     if not found or is_certain:  # a release that may have compiled it does something else
-        refuse(min(reasons, key=_vagueness))
-    if any(other[:2] != found[0][:2] for other in found[1:]):
+        # what another release would make of the bytecode says least
+        refuse(min(reasons, key=lambda reason: 2 if "known release" in reason else "uses opcode" in reason))
+    (python, first), *others = found.items()
+    if any(other != first for _, other in others):
         refuse("it means something else in another release of CPython")
-    return found[0].schedule, found[0].release.name
-
-
-def _vagueness(reason: str) -> int:
-    """Return how little a reason says: what another release would make of the bytecode says least."""
-    return 2 if "known release" in reason else "uses opcode" in reason
+    return first[0], python
 
 
 def _list_releases(callee: Any) -> tuple[Release, ...]:
+    """Return the releases that may have compiled what a call executes first; any one for a schedule of SB3."""
     if isinstance(callee, Unusable):
         refuse(callee.reason)
-    code = _find_code(callee)
-    return (PYTHON_3_14,) if code is None else list_releases(code)
-
-
-def _unwrap(callee: Any) -> Any:
-    """Return the function of a method."""
-    while isinstance(callee, Method):
-        callee = callee.function
-    return callee
-
-
-def _find_code(callee: Any) -> Code | None:
-    """Return the code object that a call executes first; None for a schedule of SB3, which has none."""
     callee = _unwrap(callee)
     if isinstance(callee, Object):
         if "__getattribute__" in callee.methods:
             refuse("it is an object of a class that may act when it is created, or computes its attributes")
         callee = convert(callee.methods.get("__call__"))
     if isinstance(callee, Closure):
-        return callee.code
-    if not isinstance(callee, Known):
+        return list_releases(callee.code)
+    if not isinstance(callee, (ConstantSchedule, LinearSchedule)):
         refuse("it is not a function whose bytecode is in the file")
-    return None
+    return (PYTHON_3_14,)
 
 
-class _Found(Record):
-    """The meaning of a function in one release."""
-
-    schedule: ConstantSchedule | LinearSchedule | None
-    """None if it is neither."""
-    values: tuple[tuple[float, float], ...]
-    """Its values where it was run."""
-    release: Release
+def _unwrap(callee: Any) -> Any:
+    """Return the function of a partial or method."""
+    while isinstance(callee, Partial):
+        callee = convert(callee.function)
+    return callee
 
 
 class _Piece(Record):
@@ -145,10 +128,6 @@ class _Piece(Record):
         return abs(self.slope) <= allowed and abs(self.value - value) <= allowed
 
 
-_ZERO: Final = Fraction(0)
-_ONE: Final = Fraction(1)
-
-
 class _Analysis:
     """Runs a function of one release until its pieces cover [0, 1], or until it is known to have none."""
 
@@ -162,22 +141,21 @@ class _Analysis:
         """Where decisions change."""
         self.is_regular = True
 
-    def find(self) -> _Found:
-        """Return what the function is."""
+    def find(self) -> tuple[ConstantSchedule | LinearSchedule | None, dict[float, float]]:
+        """Return what the function is, or None if it is neither, and its values where it was run."""
         todo = [1.0, 0.0, 0.5]
         while todo and self.is_regular:
             self._run_all(todo)
             todo = [float((left + right) / 2) for left, right in self._list_gaps()]
         self.is_regular &= not self._list_noisy()
         if not self.is_regular:
-            self._run_all([*todo, *GRID, *self._list_constants()])
+            self._run_all([*todo, *_GRID, *self._list_constants()])
         if any(not part.is_exact for part in self._list_noisy()):
             refuse(INEXACT)
-        schedule = self._find_schedule() if self.is_regular else None
-        return _Found(schedule, tuple(sorted(self.values.items())), self.machine.release)
+        return self._find_schedule() if self.is_regular else None, self.values
 
     def _list_noisy(self) -> list[Number]:
-        """Return the results whose rounding errors are too great for a line."""
+        """Return the results whose errors are too great for a line."""
         greatest = max(map(abs, self.values.values()))
         return [part for part in self.results if not part.noise <= _NOISE * greatest]
 
@@ -189,65 +167,62 @@ class _Analysis:
             if point in self.values or not (point == 0 or _LEAST <= point <= 1):
                 continue
             result = self.machine.run(self.callee, point)
-            self.machine.total_steps += len(result.decisions)
+            self.machine.total_steps += len(self.machine.decisions)
             if self.machine.total_steps > _MOST_STEPS or len(self.values) >= _MOST_RUNS:
                 refuse("it needs too many steps, or has too many pieces")
-            self.values[point] = float(result.number.value)
-            self.results.append(result.number)
+            self.values[point] = float(result.value)
+            self.results.append(result)
             todo += self._add_piece(point, result)
 
-    def _add_piece(self, point: float, result: Result) -> Iterator[float]:
-        """Add the piece to which a run belongs; return the points at its ends, and those next to them."""
-        left: tuple[float, Decision | None] = (-1.0, None)
-        right: tuple[float, Decision | None] = (2.0, None)
+    def _add_piece(self, point: float, result: Number) -> Iterator[float]:
+        """Add the piece to which a run belongs; yield the points at its ends, and those next to them."""
+        left, right = (-1.0, _ZERO), (2.0, _ONE)  # the ends as a float, by which they are compared, and exactly
         is_narrow = False
-        for decision in result.decisions:
+        for decision in self.machine.decisions:
             slope: Any = decision.slope
             root = point - decision.value / slope
-            margin = decision.margin + _LEAST
+            margin = decision.noise / abs(slope) + _LEAST
             self.is_regular &= margin <= _NARROW
             is_narrow |= abs(root - point) <= margin
-            if root < point:
-                left = max(left, (root, decision), key=_get_root)
-            else:
-                right = min(right, (root, decision), key=_get_root)
-        slope_of_result = result.number.slope
-        self.is_regular &= result.is_regular and slope_of_result is not None
-        at, value = Fraction(point), Fraction(result.number.value)
-        ends = [
-            at if is_narrow else end if decision is None else decision.find_root(point)
-            for end, (_, decision) in ((_ZERO, left), (_ONE, right))
-        ]
-        low, high = max(ends[0], _ZERO), min(ends[1], _ONE)
-        self.pieces.append(_Piece(low, high, at, value, Fraction(slope_of_result or 0)))
-        for end in () if is_narrow else {float(low), float(high)}:
+            if left[0] < root < point:
+                left = root, decision.find_root(point)
+            elif point <= root < right[0]:
+                right = root, decision.find_root(point)
+        self.is_regular &= self.machine.is_regular and result.slope is not None
+        at = Fraction(point)
+        low, high = (at, at) if is_narrow else (max(left[1], _ZERO), min(right[1], _ONE))
+        self.pieces.append(_Piece(low, high, at, Fraction(result.value), Fraction(result.slope or 0)))
+        for end in () if is_narrow else (float(low), float(high)):
             if all(abs(end - other) > _ULPS * math.ulp(end) for other in self.ends):  # not only rounded in another way
                 self.ends.append(end)
-                yield from _list_near(end)
+                yield from (end - _TOLERANCE, end, end + _TOLERANCE)
+                for side in (0.0, 1.0):
+                    near = end
+                    for _ in range(_ULPS):
+                        near = math.nextafter(near, side)
+                        yield near
 
     def _list_gaps(self) -> list[tuple[Fraction, Fraction]]:
         """Return the intervals that no piece covers, without those that rounding leaves."""
         gaps = []
         reached = _ZERO
-        for piece in sorted(self.pieces):
-            if piece.left > reached + Fraction(_NARROW):
-                gaps.append((reached, piece.left))
-            reached = max(reached, piece.right)
-        if reached < 1 - Fraction(_NARROW):
-            gaps.append((reached, _ONE))
+        for left, right in [*sorted((piece.left, piece.right) for piece in self.pieces), (_ONE, _ONE)]:
+            if left > reached + Fraction(_NARROW):
+                gaps.append((reached, left))
+            reached = max(reached, right)
         return gaps
 
     def _list_constants(self) -> Iterator[float]:
-        """Yield the numbers in the instructions and variables of the function that may be a progress."""
-        for instructions in self.machine.decoded.values():
-            for instruction in instructions:
-                yield from _list_progress(instruction.arg)
+        """Yield the numbers of the function that may be a progress, and their differences from 1."""
+        values = [made.arg for instructions in self.machine.decoded.values() for made in instructions]
         callee = _unwrap(self.callee)
         if isinstance(callee, Closure):
-            for cell in callee.cells.values():
-                yield from _list_progress(cell.content)
-
-    # -- constant or linear ---------------------------------------------------------------------------
+            values += [cell.content for cell in callee.cells.values()]
+        for value in values:
+            for part in map(convert, value if type(value) is tuple else (value,)):
+                if isinstance(part, Number) and 0 < part.value < 1:
+                    yield float(part.value)
+                    yield float(1 - part.value)
 
     def _find_schedule(self) -> ConstantSchedule | LinearSchedule | None:
         """Return the schedule that all pieces and points agree with, if there is one."""
@@ -264,38 +239,12 @@ class _Analysis:
             schedule: ConstantSchedule | LinearSchedule = ConstantSchedule(value)
         else:
             schedule = LinearSchedule(start, end, float(1 - flat))
-        ends = [(piece, point) for piece in pieces for point in (piece.left, piece.right)]
         agrees = all(
             abs(piece.compute(point) - Fraction(_compute(schedule, float(point), float(piece.at)))) <= allowed
-            for piece, point in ends
+            for piece in pieces
+            for point in (piece.left, piece.right)
         ) and all(abs(_compute(schedule, point, point) - value) <= allowed for point, value in self.values.items())
         return schedule if agrees else None
-
-
-def _list_near(end: float) -> list[float]:
-    """Return the points at which a decision may change that changes near a point, and one on each side."""
-    found = [end - _TOLERANCE, end, end + _TOLERANCE]
-    for side in (0.0, 1.0):
-        point = end
-        for _ in range(_ULPS):
-            point = math.nextafter(point, side)
-            found.append(point)
-    return found
-
-
-_ULPS: Final = 3
-
-
-def _get_root(item: tuple[float, Decision | None]) -> float:
-    return item[0]
-
-
-def _list_progress(value: Any) -> Iterator[float]:
-    """Yield a number, or those of a tuple, and its difference from 1, if it is between 0 and 1."""
-    for part in value if type(value) is tuple else (value,):
-        if isinstance(part, Number) and 0 < part.value < 1:
-            yield float(part.value)
-            yield float(1 - part.value)
 
 
 def _compute(schedule: ConstantSchedule | LinearSchedule, progress: float, piece: float) -> float:

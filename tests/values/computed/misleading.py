@@ -97,7 +97,7 @@ def iterates_twice(p):
     return total * p
 
 
-@case("none")
+@case("linear")
 def iterates_through_another(p):
     pairs = zip((1, 2), (3, 4))
     for _ in enumerate(pairs):
@@ -227,6 +227,7 @@ add("cancelled", "any", lambda p: 1e-3 if (p * 3 + 1e16) - 1e16 > 3.5 else 5.0)
 add("cancelled_value", "computed", lambda p: (p * 3 + 1e16) - 1e16)
 add("equal_but_for_rounding", "computed", lambda p: 1e-3 if p / 49 * 49 == p else 5.0)
 add("equal_to_itself", "linear", lambda p: p if p == p else 1.0)
+add("step_of_rounding", "computed", lambda p: 1000 + int((p * 11 / 11 - p) * 1e17))
 add("narrow_piece", "computed", lambda p: p * 1e-3 + (1000 * (p - 0.5015) if 0.5 < p < 0.503 else 0))
 add("narrow_rise", "computed", lambda p: 1.0 + (1e6 * (p - 0.50390625) if 0.5 < p < 0.5078125 else 0))
 add("zero_between_samples", "none", lambda p: 1e-4 / (p - 0.3))
