@@ -272,6 +272,14 @@ class _DaskClient(_Given):
         return True
 
 
+def _is_alone() -> bool:
+    """Return whether this process has one thread: it can be forked safely, which is faster than a new interpreter."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return len(os.listdir("/proc/self/task")) == 1
+    return False
+
+
 class _Pool(_Given):
     """A :class:`ProcessPoolExecutor` whose processes end with this process, and can be killed."""
 
@@ -279,12 +287,7 @@ class _Pool(_Given):
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
-        is_alone = False
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):
-                is_alone = len(os.listdir("/proc/self/task")) == 1
-        # a process with one thread can be forked safely, which is faster than a new interpreter
-        context: Any = multiprocessing.get_context("fork" if is_alone else "spawn")
+        context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
         self._others = set(multiprocessing.active_children())
         super().__init__(ProcessPoolExecutor(processes, context, _prepare_worker))
         self.processes = processes

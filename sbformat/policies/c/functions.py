@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +58,7 @@ INTEGER_PARTS: Final[Mapping[str, str]] = {
 
 @cache
 def _read_parts() -> Mapping[str, Template]:
-    text = files(__package__).joinpath("functions.c").read_text("utf-8").replace("\r\n", "\n")
+    text = Path(__file__).with_suffix(".c").read_text("utf-8").replace("\r\n", "\n")
     _, *found = re.split(r"\n//// (\w+)\n", text)
     return {name: Template(part) for name, part in zip(found[::2], found[1::2])}
 
