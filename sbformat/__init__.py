@@ -64,8 +64,7 @@ __all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 -- names of the table
 def __getattr__(name: str) -> Any:
     """Load the module of a public name when it is first used."""
     if name not in _MODULE_OF:
-        message = f"module 'sbformat' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'sbformat' has no attribute {name!r}")
     from importlib import import_module
 
     value = getattr(import_module(f"sbformat.{_MODULE_OF[name]}"), name)

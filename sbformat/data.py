@@ -26,17 +26,14 @@ VALUE_BYTES: Final = 96
 """Memory of one value in bytes, without its text, rounded up; so are the next ones."""
 PAIR_BYTES: Final = 200
 CONTAINER_BYTES: Final = 300
-_ESCAPE_BYTES: Final = 72
-"""Needed only until the string with the escape is complete."""
+_ESCAPE_BYTES: Final = 72  # needed only until the string with the escape is complete
 _PIECE: Final = 1 << 16
 _DIGITS: Final = b"0123456789"
-_FOUR_BYTES: Final = 0xF0
-"""The lowest first byte of UTF-8 for U+10000 and above; the next one, for U+0100 and above."""
+_FOUR_BYTES: Final = 0xF0  # the lowest first byte of UTF-8 for U+10000 and above; the next one, for U+0100 and above
 _TWO_BYTES: Final = 0xC4
 _BOM: Final = b"\xef\xbb\xbf"
 _INDENT: Final = 4
-_LARGEST_WALK: Final = 10_000_000
-"""Most values of one key that are written: a list that contains itself has no end."""
+_LARGEST_WALK: Final = 10_000_000  # most values of one key that are written: a list that contains itself has no end
 _DEEPEST: Final = 500
 """Levels of a value that is written. Python's encoder keeps the indentation of each level, which takes memory that
 grows with the square of the depth; until 3.13 it refuses 1,000 levels."""
@@ -76,8 +73,7 @@ class Serialized:
         set_field(self, "text", _canonical(pickle) if text is None else text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        message = f"Serialized cannot be changed; make a new one instead of setting {name}"
-        raise AttributeError(message)
+        raise AttributeError(f"Serialized cannot be changed; make a new one instead of setting {name}")
 
     def __delattr__(self, name: str) -> NoReturn:
         self.__setattr__(name, None)

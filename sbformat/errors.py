@@ -18,8 +18,7 @@ MESSAGE_BYTES: Final = 2048
 
 _SHOWN_CHARACTERS: Final = 200
 _SHOWN_BITS: Final = 200
-_COMPARED: Final = 60
-"""Number of characters of a name that are compared with others: the time grows with its square."""
+_COMPARED: Final = 60  # number of characters of a name that are compared with others: the time grows with its square
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -58,8 +57,7 @@ def require_type(value: object, expected: type | tuple[type, ...], what: str) ->
     TypeError: expected an Archive, got None
     """
     if not isinstance(value, expected):
-        message = f"expected {what}, got {'None' if value is None else type(value).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"expected {what}, got {'None' if value is None else type(value).__name__}")
 
 
 def require_names(names: Iterable[str], argument: str) -> tuple[str, ...]:

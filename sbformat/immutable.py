@@ -79,8 +79,7 @@ else:
         def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: ANN001, N807
             values = {**defaults, **dict(zip(fields, given)), **named}
             if len(values) != len(fields) or values.keys() - fields or len(given) > len(fields):
-                message = f"{cls.__name__}() has the fields {', '.join(fields)}"
-                raise TypeError(message)
+                raise TypeError(f"{cls.__name__}() has the fields {', '.join(fields)}")
             return make(cls, [values[name] for name in fields])
 
         return __new__
@@ -99,8 +98,7 @@ else:
         def _replace(self, **changes: Any) -> Any:
             made = self._make([changes.pop(name, value) for name, value in zip(self._fields, self, strict=True)])
             if changes:
-                message = f"{type(self).__name__} has no {' and no '.join(changes)}"
-                raise ValueError(message)
+                raise ValueError(f"{type(self).__name__} has no {' and no '.join(changes)}")
             return made
 
         def _asdict(self) -> dict[str, Any]:
@@ -119,11 +117,10 @@ _MUTABLE: Final = (dict, list)
 
 
 def _refuse_change(self: object, *_: object, **__: object) -> NoReturn:
-    message = (
+    raise TypeError(
         f"{type(self).__name__} cannot be changed: an archive is a value; make another one with "
         "archive.replace(data={**archive.data, 'gamma': 0.98})"
     )
-    raise TypeError(message)
 
 
 class FrozenDict(dict[str, Any]):

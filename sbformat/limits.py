@@ -132,12 +132,9 @@ class Limits(Record):
 DEFAULT_LIMITS: Final = Limits()
 
 _MEMORY: Final = "memory_bytes"
-_KEPT_PER_BYTE: Final = 2
-"""Bytes of memory that may be kept for each byte of the file; ``memory_bytes`` is beyond that."""
-_TIMES_DECODED: Final = 2
-"""How often values of the allowed size can be decoded and dropped again in one operation."""
-_DECODED_PER_BYTE: Final = 4
-"""Bytes of memory that may be decoded and dropped again, for each byte of the file."""
+_KEPT_PER_BYTE: Final = 2  # bytes of memory that may be kept for each byte of the file; ``memory_bytes`` is beyond that
+_TIMES_DECODED: Final = 2  # how often values of the allowed size can be decoded and dropped again in one operation
+_DECODED_PER_BYTE: Final = 4  # bytes of memory that may be decoded and dropped again, for each byte of the file
 _RUNNING_TOTALS: Final = frozenset(
     {
         # begin sums: generated from schema/tables/limits.json by schema/generate_tables.py
@@ -151,12 +148,10 @@ _RUNNING_TOTALS: Final = frozenset(
 def _check_limits(limits: Limits) -> None:
     for name, value in limits._asdict().items():
         if not isinstance(value, int):
-            message = f"expected limits to be int, got {name}={value!r}"
-            raise TypeError(message)
+            raise TypeError(f"expected limits to be int, got {name}={value!r}")
     for name, value in limits._asdict().items():
         if value < 0:
-            message = f"expected limits of 0 or more, got {name}={value}"
-            raise ValueError(message)
+            raise ValueError(f"expected limits of 0 or more, got {name}={value}")
 
 
 class Budget:
@@ -169,8 +164,7 @@ class Budget:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         if not isinstance(limits, Limits):
-            message = f"expected limits to be a Limits, got {type(limits).__name__}"
-            raise TypeError(message)
+            raise TypeError(f"expected limits to be a Limits, got {type(limits).__name__}")
         if limits is not DEFAULT_LIMITS:
             _check_limits(limits)
         self.limits = limits

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 50
 """Rows of one table; the others are counted."""
 _CELL: Final = 200
-_CLASSES: Final = "sbformat tex2jax_ignore mathjax_ignore"
-"""The second and third are what MathJax 2 and 3 leave alone."""
+_CLASSES: Final = "sbformat tex2jax_ignore mathjax_ignore"  # the second and third are what MathJax 2 and 3 leave alone
 
 BADGES: Final = {
     "clean": "#1a7f37",

@@ -30,18 +30,14 @@ R = TypeVar("R")
 
 _SUBMITTED: Final = 16
 """Items submitted for each process: while one takes long, the other processes go on with those after it."""
-_SUBMITTED_ELSEWHERE: Final = 64
-"""Items under way in an executor of which the number of workers is not given."""
+_SUBMITTED_ELSEWHERE: Final = 64  # items under way in an executor of which the number of workers is not given
 _TRIES: Final = 2
 """How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
-_MOST_PROCESSES: Final = 61
-"""The most that :class:`ProcessPoolExecutor` accepts on Windows."""
+_MOST_PROCESSES: Final = 61  # the most that :class:`ProcessPoolExecutor` accepts on Windows
 _KILLED: Final = "KilledWorker"
 """The error with which Dask reports an item whose workers were killed; it is not imported here."""
-_CONNECTED: Final = "running"
-"""The status of a client of Dask whose scheduler can be asked."""
-_ASKED_EVERY: Final = 2.0
-"""Seconds."""
+_CONNECTED: Final = "running"  # the status of a client of Dask whose scheduler can be asked
+_ASKED_EVERY: Final = 2.0  # seconds
 WORKER_TIMEOUT: Final = 30.0
 """Seconds after which a cluster without workers does no more work."""
 
@@ -151,8 +147,7 @@ class _Run(Generic[T, R]):
                 error = again
         if type(error).__name__ == _KILLED:
             return self._lost(item)
-        message = f"the cluster does no more work: {type(error).__name__}"
-        raise WorkersError(message) from None
+        raise WorkersError(f"the cluster does no more work: {type(error).__name__}") from None
 
     def _recover(self) -> None:
         """Replace the processes, and get the missing results one by one: only an item that kills its own is lost."""
@@ -209,8 +204,7 @@ class _Given:
         except Exception as error:
             if not (isinstance(error, RuntimeError) or _is_of_cluster(error)):
                 raise
-            message = f"the executor takes no more work: {error}"
-            raise WorkersError(message) from error
+            raise WorkersError(f"the executor takes no more work: {error}") from error
 
     def wait(self, future: Future[R]) -> R:
         return future.result()
@@ -248,14 +242,12 @@ class _DaskClient(_Given):
                     raise
             status = getattr(self._client, "status", "closed")
             if status in ("closed", "closing"):
-                message = "the scheduler of the cluster has ended"
-                raise WorkersError(message)
+                raise WorkersError("the scheduler of the cluster has ended")
             if status == _CONNECTED and not self._has_workers():
-                message = (
+                raise WorkersError(
                     f"the cluster has had no workers, or its scheduler did not answer, for {self._timeout:g} s: start "
                     "workers, then run it again; --worker-timeout, or worker_timeout in Python, is how long to wait"
                 )
-                raise WorkersError(message)
 
     def _has_workers(self) -> bool:
         """Return whether there are workers, also paused ones; if there are none, wait for the first."""

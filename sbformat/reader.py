@@ -103,8 +103,7 @@ def _require_unread(source: ArchiveLike, **options: bool) -> None:
 
 def _options(on_unknown: OnUnknown, **others: bool) -> ReadOptions:
     if on_unknown not in _ON_UNKNOWN:
-        message = f"expected on_unknown to be one of {', '.join(_ON_UNKNOWN)}, got {on_unknown!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected on_unknown to be one of {', '.join(_ON_UNKNOWN)}, got {on_unknown!r}")
     return ReadOptions(on_unknown, **others)
 
 
@@ -185,8 +184,7 @@ def safe_open(
     :raises ValueError: for another framework
     """
     if framework not in _FRAMEWORKS:
-        message = f"expected framework to be one of {', '.join(_FRAMEWORKS)}, got {framework!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected framework to be one of {', '.join(_FRAMEWORKS)}, got {framework!r}")
     options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
     _require_unread(source, unchecked_crc=unchecked_crc)
     budget = Budget(limits)
@@ -213,8 +211,7 @@ class TensorFile:
 
     def _parts(self) -> tuple[Archive, StateDict]:
         if self._opened is None:
-            message = "the file is closed"
-            raise ValueError(message)
+            raise ValueError("the file is closed")
         return self._opened
 
     def keys(self) -> list[str]:

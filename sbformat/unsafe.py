@@ -46,8 +46,7 @@ I_TRUST_THIS_FILE: Final = "this file may run any code as me"
 UNPICKLE_LIMITS: Final = DEFAULT_LIMITS._replace(pickle_nodes=20_000)
 """CPython hashes nested tuples recursively, and 200,000 of them overflow the C stack; real values need 710 nodes."""
 
-_REASONS_SHOWN: Final = 12
-"""Reasons for a refusal that a message lists."""
+_REASONS_SHOWN: Final = 12  # reasons for a refusal that a message lists
 
 # -- what may be imported, and called ------------------------------------------------------------------
 
@@ -120,8 +119,7 @@ def unpickle(
     :raises UnsupportedError: when executing it fails on this machine; the cause is chained
     """
     if not isinstance(serialized, Serialized):
-        message = f"expected a Serialized, a value of archive.data, got {type(serialized).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"expected a Serialized, a value of archive.data, got {type(serialized).__name__}")
     if _is_trusted(trust):
         limits.check("blob_bytes", len(serialized.pickle))
         return _run(serialized, lambda: pickle.loads(serialized.pickle))  # noqa: S301 -- the caller trusts the file in so many words
@@ -175,8 +173,7 @@ def load_data(
     :raises SbformatError: when ``data`` cannot be read
     """
     if custom_objects is not None and not isinstance(custom_objects, dict):
-        message = f"expected custom_objects to be a dict or None, got {type(custom_objects).__name__}"
-        raise ValueError(message)
+        raise ValueError(f"expected custom_objects to be a dict or None, got {type(custom_objects).__name__}")
     _is_trusted(trust)
     pairs = _exact_pairs(allow)
     data: dict[str, Any] = {}
@@ -199,10 +196,9 @@ def _is_trusted(trust: str | None) -> bool:
     if trust is None:
         return False
     if trust != I_TRUST_THIS_FILE:
-        message = (
+        raise ValueError(
             f"expected trust to be None or unsafe.I_TRUST_THIS_FILE ({I_TRUST_THIS_FILE!r}), got {quote(trust, 80)}"
         )
-        raise ValueError(message)
     return True
 
 
@@ -210,16 +206,13 @@ def _exact_pairs(allow: Iterable[Pair | str]) -> frozenset[Pair]:
     if allow is SB3_TYPES:
         return SB3_TYPES
     if isinstance(allow, str):
-        message = "expected a collection of names for allow, got one text; put it into a set"
-        raise TypeError(message)
+        raise TypeError("expected a collection of names for allow, got one text; put it into a set")
     pairs = [tuple(name.rpartition(".")[::2]) if isinstance(name, str) else name for name in allow]
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and part for part in pair)):
-            message = f"expected pairs of module and name, or 'module.name', for allow, got {quote(pair)}"
-            raise ValueError(message)
+            raise ValueError(f"expected pairs of module and name, or 'module.name', for allow, got {quote(pair)}")
         if "." in pair[1]:
-            message = f"expected names at the top level of a module for allow, got {quote(pair[1])}"
-            raise ValueError(message)
+            raise ValueError(f"expected names at the top level of a module for allow, got {quote(pair[1])}")
     return frozenset(pairs)  # type: ignore[arg-type]
 
 
@@ -340,5 +333,4 @@ def _run(serialized: Serialized, load: Callable[[], object]) -> object:
         raise
     except Exception as error:
         what = f"unpickling {quote(serialized.type or 'a value', 80)} failed"
-        message = f"{what}: {type(error).__name__}: {escape(str(error))}"
-        raise UnsupportedError(message) from error
+        raise UnsupportedError(f"{what}: {type(error).__name__}: {escape(str(error))}") from error

@@ -192,8 +192,7 @@ def _verify_output(source: Source, archive: Archive, encoded: frozenset[str], *,
     budget.grant(source.size)
     container = Container(source, budget=budget)
     if list(container) != _sort_entries(archive.entries):
-        message = "the file that was written does not contain the expected entries"
-        raise ContainerError(message)
+        raise ContainerError("the file that was written does not contain the expected entries")
     kind = detect_zip_kind(container.entries)
     if kind != "sb3":
         refuse_kind(kind, source, container.entries)

@@ -127,8 +127,7 @@ def encode_edits(
         changes[name] = _convert_state_dict(entries, limits, name, value)
     for name, content in extra.items():
         if name in PLAIN_ENTRIES or is_state_dict(name):
-            message = f"expected the name of an extra entry, got {quote(name)}, which SB3 itself reads"
-            raise ContainerError(message)
+            raise ContainerError(f"expected the name of an extra entry, got {quote(name)}, which SB3 itself reads")
         if content is None:
             entries.entry(name)  # raises if it does not exist
         else:
@@ -156,8 +155,7 @@ def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any)
         entries.entry(name)
     if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
         stem = name.removesuffix(PTH_SUFFIX)
-        message = f"expected the name of a state dict, without folder and {PTH_SUFFIX}, got {quote(stem)}"
-        raise ContainerError(message)
+        raise ContainerError(f"expected the name of a state dict, without folder and {PTH_SUFFIX}, got {quote(stem)}")
     if value is None or isinstance(value, StateDict):
         return value
     return _call_within(name, partial(StateDict.from_arrays, limits=limits), value)

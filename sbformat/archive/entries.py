@@ -172,8 +172,7 @@ class _Pointer:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
-        message = f"expected an entry, got {LFS_POINTER}"
-        raise UnsupportedError(message, entry=self._name)
+        raise UnsupportedError(f"expected an entry, got {LFS_POINTER}", entry=self._name)
 
 
 class _LazySource:
@@ -204,8 +203,7 @@ class _LazyRemote:
         if self._opened is None:
             self._opened = open_url(self._url, self._limits)
         if self._opened.size != self.size:
-            message = f"{quote(self._opened.name)} has changed since its folder was listed"
-            raise ContainerError(message)
+            raise ContainerError(f"{quote(self._opened.name)} has changed since its folder was listed")
         return self._opened.view(offset, length)
 
 
@@ -238,8 +236,7 @@ def parse_version(raw: bytes) -> str:
     """Return the version without surrounding white space; it is a PEP 440 version in every real archive."""
     text = _decode_text(raw).strip()
     if not (text.isascii() and text.isprintable()):
-        message = "expected a version in printable ASCII, got other characters"
-        raise DataError(message)
+        raise DataError("expected a version in printable ASCII, got other characters")
     return text
 
 
@@ -247,5 +244,4 @@ def _decode_text(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"expected UTF-8: {error.reason}"
-        raise DataError(message, offset=error.start) from None
+        raise DataError(f"expected UTF-8: {error.reason}", offset=error.start) from None

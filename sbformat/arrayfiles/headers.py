@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
 
 
-_NPY_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
-"""Bytes of the header's length by version."""
+_NPY_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}  # bytes of the header's length by version
 _FIXED_BYTES: Final = 12
 _HEADER_BYTES: Final = 1 << 16
 HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
 """The largest size of a header, with what comes before it."""
-_PYTHON_2: Final = 2
-"""The last version whose sizes may have Python 2's L."""
+_PYTHON_2: Final = 2  # the last version whose sizes may have Python 2's L
 _SIZE: Final = "(?:0|[1-9][0-9]{0,18})L?"
 _ITEM: Final = (
     r"'(?:descr' *: *'(?P<descr>[^'\n]*)'"

@@ -65,8 +65,7 @@ def _array(
     try:
         array: np.ndarray = np.ndarray(shape, dtype, array_buffer(data), order=order)
     except ValueError as error:  # no items, and a size that no memory has
-        message = f"numpy cannot represent it: {str(error)[:100]}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"numpy cannot represent it: {str(error)[:100]}") from None
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         refuse("expected the bytes 0 and 1 in an array of bool, got others")
     return array
@@ -109,6 +108,5 @@ def _npy(data: memoryview, budget: Budget) -> np.ndarray:
     try:
         dtype = np.dtype(descr)
     except TypeError:
-        message = f"unknown numpy dtype {quote(descr, 40)}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"unknown numpy dtype {quote(descr, 40)}") from None
     return _array(data[start:], dtype, shape, budget, order="F" if is_fortran else "C")

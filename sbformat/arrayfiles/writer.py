@@ -41,8 +41,7 @@ SAFETENSORS_DTYPES: Final = frozenset(
 """torch's dtypes that every release of safetensors can hold."""
 
 _ALIGNMENT: Final = 8
-_HEADER_BYTES: Final = 100_000_000
-"""The longest header that the library reads."""
+_HEADER_BYTES: Final = 100_000_000  # the longest header that the library reads
 _NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
 
@@ -222,8 +221,7 @@ def _npy_folder(job: _Job) -> None:
             check_path(check_name(file.encode("utf-8")))
         check_paths(files.values())
     except ContainerError as error:
-        message = f"as file names: {error.message}; write .safetensors or .npz"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"as file names: {error.message}; write .safetensors or .npz") from None
     for name, array in job.arrays.items():
         _check_npy(name, array)
     with new_folder(job.path, overwrite=job.overwrite, replaceable_suffix=".npy") as temporary:

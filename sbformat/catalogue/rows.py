@@ -71,12 +71,10 @@ GROUPS: Final = {
 _CELL: Final = 80
 MOST_KEYS: Final = 300
 """Keys of one file that can become columns."""
-_MOST_FINDINGS: Final = 5
-"""Findings of one file that are listed."""
+_MOST_FINDINGS: Final = 5  # findings of one file that are listed
 SENTENCE: Final = 400
 """Characters of a message."""
-_LARGEST: Final = 1 << 63
-"""Integers of a catalogue are less: formats of tables have 64 bits."""
+_LARGEST: Final = 1 << 63  # integers of a catalogue are less: formats of tables have 64 bits
 _NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|$)")
 """A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item."""
 
@@ -481,8 +479,7 @@ def _join(place: str, message: Any) -> str:
 
 _NAME: Final = 300
 _MOST_COLUMNS: Final = 150
-_SHOWN_COLUMNS: Final = 12
-"""Hyper-parameters that a page shows at first; the others can be added."""
+_SHOWN_COLUMNS: Final = 12  # hyper-parameters that a page shows at first; the others can be added
 _HIDDEN_FACTS: Final = frozenset({"kind", "episodes", "observation_space", "action_space"})
 _CHOICES: Final = tuple(key for group in ("Optimization", "Policy", "Replay and rollout") for key in GROUPS[group])
 """The hyper-parameters in their order, without what agents keep of their run."""

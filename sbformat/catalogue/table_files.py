@@ -41,10 +41,8 @@ MOST_COLUMNS: Final = 900
 """Hyper-parameters that are columns. A table of SQLite has at most 2,000, and Parquet may need two for each."""
 OTHER: Final = "other"
 """The column with the values that have none of their own, as JSON."""
-_COUNTED: Final = 50_000
-"""Names that are counted in memory; of more, those that are rare are forgotten."""
-_LONGEST: Final = 1 << 24
-"""Characters of a line or cell that is read."""
+_COUNTED: Final = 50_000  # names that are counted in memory; of more, those that are rare are forgotten
+_LONGEST: Final = 1 << 24  # characters of a line or cell that is read
 
 
 class DamagedTableError(UnsupportedError):
@@ -349,8 +347,7 @@ def open_read_only(path: str) -> sqlite3.Connection:
 
 # -- Parquet, by pyarrow (extra ``catalog``) ----------------------------------------------------------
 
-_GROUP: Final = 1000
-"""Rows that are written together, and in memory together."""
+_GROUP: Final = 1000  # rows that are written together, and in memory together
 _KEY: Final = b"sbformat.catalog"
 
 
@@ -500,8 +497,7 @@ def search(
         yield Found(chosen, _fetch(cursor, names, path))
 
 
-_STEPS: Final = 1_000_000
-"""Steps of SQLite's machine, some milliseconds."""
+_STEPS: Final = 1_000_000  # steps of SQLite's machine, some milliseconds
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -515,8 +511,7 @@ def _open(path: str) -> sqlite3.Connection:
     except BaseException as error:
         database.close()
         if isinstance(error, sqlite3.Error):  # names of columns that are equal but for their case, a full disk
-            message = f"{quote(path)} cannot be searched: {escape(str(error))}"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError(f"{quote(path)} cannot be searched: {escape(str(error))}") from None
         if isinstance(error, (UnicodeError, OverflowError)):  # half a character; an integer of more than 64 bits
             raise refuse_rest(path) from None
         raise

@@ -49,8 +49,7 @@ _FORMAT: Final = 4
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
 _SECONDS: Final = 1.0
-_ROWS: Final = 200
-"""Rows after which, and seconds after which, rows are committed."""
+_ROWS: Final = 200  # rows after which, and seconds after which, rows are committed
 _FETCHED: Final = 500
 _SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB,
@@ -66,8 +65,7 @@ CREATE TEMP VIEW pending AS SELECT * FROM sources WHERE NOT EXISTS (SELECT 1 FRO
     WHERE done.name = sources.name AND done.size IS sources.size AND done.version IS sources.version)
 """  # noqa: S608 -- our own text
 """Sources and rows; sources with a row of their present state, with one of a failure, and without one."""
-_PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")
-"""Outcomes that may be others in the next run."""
+_PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")  # outcomes that may be others in the next run
 
 
 class Spool:
@@ -89,8 +87,7 @@ class Spool:
             if is_new:
                 os.unlink(self.path)
             if "locked" in str(error):
-                message = f"another run writes this catalogue: {quote(self.path)} is locked"
-                raise UnsupportedError(message) from None
+                raise UnsupportedError(f"another run writes this catalogue: {quote(self.path)} is locked") from None
             if isinstance(error, sqlite3.OperationalError):
                 raise make_system_error(error, self.path) from None
             message = f"{quote(self.path)} is not what an unfinished run left: {error}; remove it"
@@ -104,8 +101,7 @@ class Spool:
         (application,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         is_empty = run("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
         if application != _APPLICATION and not is_empty:
-            message = "not a spool"
-            raise sqlite3.DatabaseError(message)
+            raise sqlite3.DatabaseError("not a spool")
         if version != _FORMAT or fresh:
             run("DROP TABLE IF EXISTS sources")
             run("DROP TABLE IF EXISTS done")
@@ -293,8 +289,7 @@ def update_catalog(
         if failed == count and is_catalogue and not overwrite and _has_good_row(output):
             spool.remove()
             reason = ": ".join(failures[0])
-            message = f"no source can be read ({reason}): the table is left as it is; --force replaces it"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"no source can be read ({reason}): the table is left as it is; --force replaces it")
         columns = find_columns(spool.rows())
         with new_file(output, overwrite=True) as temporary:
             table.write(os.fspath(temporary), spool.rows(), columns)
@@ -320,8 +315,7 @@ def check_output(output: str, *, overwrite: bool) -> bool:
         return True
     except UnsupportedError as error:
         if not overwrite:
-            message = f"{error.message}; --force replaces it"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError(f"{error.message}; --force replaces it") from None
         return False
     return True
 

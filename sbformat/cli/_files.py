@@ -64,8 +64,7 @@ _WRITERS: Final = {
 }
 """The commands that write a format, by suffix."""
 
-_standard_input: list[bytes] = []
-"""The bytes that were read from standard input, which can be read only once."""
+_standard_input: list[bytes] = []  # the bytes that were read from standard input, which can be read only once
 
 
 class OutputError(Exception):
@@ -84,8 +83,7 @@ def start(args: argparse.Namespace) -> None:
         if value is not None:
             setattr(args, name, urls if isinstance(value, list) else urls[0])
     if count > 1:
-        message = "standard input can be read once: expected one '-' at most"
-        raise UsageError(message)
+        raise UsageError("standard input can be read once: expected one '-' at most")
 
 
 def add_url_options(value: T, args: argparse.Namespace) -> T | Url:
@@ -178,10 +176,8 @@ ALREADY_EXISTS: Final = "already exists"
 
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
-_PLACE: Final = r"(at byte \d+): "
-"""Where in a file something is, before a message."""
-_ROWS: Final = ("problems", "findings")
-"""Parts of a report that may have the message of an error."""
+_PLACE: Final = r"(at byte \d+): "  # where in a file something is, before a message
+_ROWS: Final = ("problems", "findings")  # parts of a report that may have the message of an error
 EXIT_FINE: Final = 0
 EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
@@ -241,8 +237,7 @@ def check_allowed(args: argparse.Namespace) -> None:
         try:
             scan(b"", allow=args.allow)
         except ValueError as error:
-            message = f"argument --allow: {error}"
-            raise UsageError(message) from None
+            raise UsageError(f"argument --allow: {error}") from None
 
 
 def write_archive(archive: Archive, output: str, *, overwrite: bool) -> None:
@@ -302,11 +297,9 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
         return
     folder = os.path.dirname(os.path.realpath(output))
     if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
-        message = f"the output is a file inside the input folder{hint}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"the output is a file inside the input folder{hint}")
     if os.path.samefile(path, output):
-        message = f"the output and the input are the same file{hint}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"the output and the input are the same file{hint}")
 
 
 def expand_paths(paths: Iterable[str]) -> Iterator[str]:

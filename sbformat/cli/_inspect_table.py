@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import FileTable
     from sbformat.tools.inspect import InspectReport
 
-_NOT_INSPECTED: Final = frozenset({"verdict", "size"})
-"""Columns of facts that ``inspect`` does not find out."""
+_NOT_INSPECTED: Final = frozenset({"verdict", "size"})  # columns of facts that ``inspect`` does not find out
 _FIRST: Final = ("path", "outcome", "message")
 _FACTS: Final = tuple(key for key in FACTS if key not in _NOT_INSPECTED)
 CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *_FACTS)
@@ -32,11 +31,9 @@ CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *_FACTS)
 _PATH: Final = "path"
 _PLAIN: Final = re.compile(r"-?\d+")
 _LONGEST: Final = 300
-_WIDTH: Final = 120
-"""Characters of a line for all columns but the names of files."""
+_WIDTH: Final = 120  # characters of a line for all columns but the names of files
 _GAP: Final = 2
-_LISTED: Final = 12
-"""Columns that are named because they are not shown."""
+_LISTED: Final = 12  # columns that are named because they are not shown
 
 
 class TableRow(Record):

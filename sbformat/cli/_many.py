@@ -26,8 +26,7 @@ T = TypeVar("T")
 _MANY_FILES: Final = 32
 _MANY_BYTES: Final = 1 << 26
 """Below both limits, starting processes (30 ms) takes as long as they save (2 to 9 ms an archive)."""
-_PATHS: Final = ("paths", "output", "vecnormalize")
-"""Names of arguments that are paths which workers read or write."""
+_PATHS: Final = ("paths", "output", "vecnormalize")  # names of arguments that are paths which workers read or write
 LOCAL: Final = "local"
 """The address for workers on this machine, which begin and end with the command."""
 
@@ -214,5 +213,4 @@ def _check_versions(found: dict[str, Any]) -> None:
     for worker, version in sorted(found.items()):
         if version != __version__:
             has = f"it has {escape(str(version))}" if isinstance(version, str) else f"it answers {escape(str(version))}"
-            message = f"the Dask worker {escape(worker)} needs sbformat {__version__}: {has}"
-            raise parallel.WorkersError(message)
+            raise parallel.WorkersError(f"the Dask worker {escape(worker)} needs sbformat {__version__}: {has}")

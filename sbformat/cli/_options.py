@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
-_BYTES: Final = "_bytes"
-"""The end of the names of limits that are sizes."""
-_LONGEST_TIMEOUT: Final = 1_000_000
-"""Seconds."""
+_BYTES: Final = "_bytes"  # the end of the names of limits that are sizes
+_LONGEST_TIMEOUT: Final = 1_000_000  # seconds
 _SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ADVICE: Final = r"pass limits=Limits\((\w+)=\.\.\.\)"
@@ -123,12 +121,10 @@ def parse_limit(text: str) -> tuple[str, int]:
 
         close = difflib.get_close_matches(name[:60], Limits._fields, n=1)
         hint = f"did you mean {close[0]}?" if close else f"available: {', '.join(Limits._fields)}"
-        message = f"unknown limit {escape(name)}; {hint}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"unknown limit {escape(name)}; {hint}")
     number = _parse_size(name, value.strip())
     if name in _DEPTHS and number > _DEEPEST:
-        message = f"{name} can be at most {_DEEPEST}: reports are not nested deeper"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{name} can be at most {_DEEPEST}: reports are not nested deeper")
     return name, number
 
 
@@ -139,8 +135,7 @@ def _parse_size(name: str, value: str) -> int:
     message = f"{name}: expected a whole number, got {escape(value)}"
     if found is None:
         what = "a size such as 500_000, 64MB or 1GiB" if is_size else "a whole number such as 500_000"
-        message = f"{name}: expected {what}, got {escape(value) or 'nothing'}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{name}: expected {what}, got {escape(value) or 'nothing'}")
     digits, prefix, binary, unit = found.groups("")
     if unit and not is_size:
         message = f"{name} is a number of items, not of bytes: expected a whole number, got {escape(value)}"
@@ -157,8 +152,7 @@ def _parse_size(name: str, value: str) -> int:
 def parse_seconds(text: str) -> float:
     """Return a time of an option, in seconds."""
     if not re.fullmatch(r"(?a)\d{1,7}(\.\d{1,9})?", text) or not 0 < float(text) <= _LONGEST_TIMEOUT:
-        message = f"expected seconds, such as 30 or 0.5, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected seconds, such as 30 or 0.5, got {escape(text)}")
     return float(text)
 
 
@@ -169,8 +163,7 @@ def parse_number(text: str, *, least: int = 1) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        message = f"expected a number of at least {least}, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected a number of at least {least}, got {escape(text)}")
     return number
 
 
@@ -178,8 +171,7 @@ def parse_count(text: str, *, most: int | None = None) -> int:
     """Return the number of an option, from 1."""
     if not text.isdecimal() or len(text) > _DIGITS or not 1 <= int(text) <= (most or int(text)):
         extent = "from 1" if most is None else f"from 1 to {most}"
-        message = f"expected a number {extent}, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected a number {extent}, got {escape(text)}")
     return int(text)
 
 
@@ -190,8 +182,7 @@ def parse_tolerance(text: str) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
-        message = f"expected a finite number of 0 or more, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {escape(text)}")
     return number
 
 
@@ -199,16 +190,14 @@ def parse_columns(text: str) -> list[str]:
     """Return the names of columns of an option."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        message = f"expected names of columns, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected names of columns, got {escape(text)}")
     return names
 
 
 def _parse_assignment(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        message = f"expected KEY=JSON, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"expected KEY=JSON, got {escape(text)}")
     return key, value
 
 
@@ -223,14 +212,12 @@ def _parse_value(key: str, text: str, limits: Limits) -> Any:
     try:
         found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
     except DataError as error:
-        message = (
+        raise DataError(
             f"{escape(key)}: {escape(text)} is not a JSON value ({error.message}); "
             f"put a text in double quotes: --set '{escape(key)}=\"...\"'"
-        )
-        raise DataError(message) from None
+        ) from None
     if len(found) != 1:
-        message = f"{escape(key)}: {escape(text)} is more than one JSON value"
-        raise DataError(message)
+        raise DataError(f"{escape(key)}: {escape(text)} is more than one JSON value")
     return found[""]
 
 

@@ -31,23 +31,17 @@ if TYPE_CHECKING:
     Report: TypeAlias = dict[str, Any]
 
 REPORT_VERSION: Final = 1
-_REPORT_LINE: Final = "\n    "
-"""The beginning of a line of a report, two levels down in its document."""
-_NO_FILES: Final = "[]\n}"
-"""The end of a document without reports."""
-_SHOWN: Final = 100
-"""Characters of a cell of a table."""
+_REPORT_LINE: Final = "\n    "  # the beginning of a line of a report, two levels down in its document
+_NO_FILES: Final = "[]\n}"  # the end of a document without reports
+_SHOWN: Final = 100  # characters of a cell of a table
 _LISTED: Final = 3
 _ROWS: Final = 1000
-_SHORT: Final = 24
-"""Characters of a column that is not folded in a terminal."""
+_SHORT: Final = 24  # characters of a column that is not folded in a terminal
 _NARROW: Final = 12
 """Characters that each other column has at least; a terminal without room for them has a field a line."""
-_CELL: Final = 32_000
-"""Characters of a cell of CSV; Excel has room for 32,767."""
+_CELL: Final = 32_000  # characters of a cell of CSV; Excel has room for 32,767
 _NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_LONGEST_INTEGER: Final = 4000
-"""Bits of an integer that Python converts to decimal digits without refusing."""
+_LONGEST_INTEGER: Final = 4000  # bits of an integer that Python converts to decimal digits without refusing
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 MANY_ITEMS: Final = 50
 _MANY_BYTES: Final = 1 << 26
 
-_shown: list[str] = []
-"""The label of the bar that is shown, if any."""
+_shown: list[str] = []  # the label of the bar that is shown, if any
 
 
 @contextlib.contextmanager

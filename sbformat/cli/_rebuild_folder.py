@@ -202,8 +202,7 @@ def _find_base(paths: Sequence[str]) -> str:
     try:
         return os.path.commonpath(starts) if starts else ""
     except ValueError as error:  # on several drives
-        message = "expected files on one drive"
-        raise UnsupportedError(message) from error
+        raise UnsupportedError("expected files on one drive") from error
 
 
 def _name_below(path: str, base: str) -> str:
@@ -298,15 +297,12 @@ def _check_output(paths: list[str], output: str) -> None:
     if is_url(output):
         raise OSError(30, "URLs can be read, not written: name a folder", output)
     if _files.STANDARD_STREAM in (*paths, output):
-        message = "of many files, the output is a folder, and standard input is not one of the files"
-        raise UnsupportedError(message)
+        raise UnsupportedError("of many files, the output is a folder, and standard input is not one of the files")
     if os.path.lexists(output) and not os.path.isdir(output):
-        message = "is not a folder, which several files are written to"
-        raise FileExistsError(17, message, output)
+        raise FileExistsError(17, "is not a folder, which several files are written to", output)
     for path in paths:
         if os.path.isdir(path) and os.path.isdir(output) and os.path.samefile(path, output):
-            message = "the output and the input are the same folder"
-            raise UnsupportedError(message)
+            raise UnsupportedError("the output and the input are the same folder")
 
 
 def _run_job(path: str, jobs: dict[str, Job], args: argparse.Namespace, root: str) -> dict[str, Any]:
@@ -318,8 +314,7 @@ def _run_job(path: str, jobs: dict[str, Job], args: argparse.Namespace, root: st
 def _write_job(job: Job, args: argparse.Namespace, root: str) -> dict[str, Any]:
     _files.refuse_same_file(job.path, job.output)
     if not is_within(job.output, (root,)):
-        message = f"the output {quote(job.output)} is a link that leads out of the folder"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"the output {quote(job.output)} is a link that leads out of the folder")
     if job.step == "copy":
         why = _find_objection(job.source, _files.make_limits(args))
         if why:
@@ -363,8 +358,7 @@ def _copy_file(source: str, output: str, *, overwrite: bool) -> None:
             for chunk in chunks:
                 target.write(chunk)
         if os.stat(temporary).st_size != size:
-            message = "the file changed while it was copied"
-            raise ContainerError(message)
+            raise ContainerError("the file changed while it was copied")
 
 
 def _read_pieces(path: str) -> Iterator[bytes]:

@@ -33,15 +33,13 @@ if TYPE_CHECKING:
 _NO_STATISTICS: Final = "none"
 _POLICY_KWARGS: Final = "--policy-kwargs"
 _ENV_KWARGS: Final = "--env-kwargs"
-_OBSERVATION: Final = "--observation"
-"""The option that can be JSON from standard input."""
+_OBSERVATION: Final = "--observation"  # the option that can be JSON from standard input
 _JSON_NUMBERS: Final = r"[\s\d.,;eE+-]+"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
 """Outputs of recurrent policies that are too long for a table; JSON has them."""
 _SIGNIFICANT: Final = 6
 _CELL: Final = 240
-_SHOWN: Final = 8
-"""Keys in a message."""
+_SHOWN: Final = 8  # keys in a message
 _DIGITS: Final = 18
 PREDICT_COLUMNS: Final = ("path", "outcome", "message", "index")
 """The columns of CSV before those of the action and of outputs: a row for each observation."""
@@ -346,13 +344,11 @@ def _list_steps(observations: Any) -> list[Any]:
     named = observations if isinstance(observations, dict) else {"": observations}
     is_list = [(isinstance(part, list) or getattr(part, "ndim", 0) > 0) and len(part) > 0 for part in named.values()]
     if not named or not all(is_list):
-        message = "expected a list of observations, one for each step"
-        raise ValidationError(message)
+        raise ValidationError("expected a list of observations, one for each step")
     lengths = {key: len(part) for key, part in named.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{quote(key, 40)}: {length}" for key, length in list(lengths.items())[:_SHOWN])
-        message = f"expected as many steps for each key of the observation, got {shown}"
-        raise ValidationError(message)
+        raise ValidationError(f"expected as many steps for each key of the observation, got {shown}")
     if isinstance(observations, dict):
         return [dict(zip(observations, parts)) for parts in zip(*observations.values())]
     return list(observations)
@@ -363,8 +359,7 @@ def _list_masks(masks: Any, count: int) -> list[Any]:
     if not isinstance(masks, list) or not any(isinstance(mask, list) for mask in masks):
         return [masks] * count
     if len(masks) != count:
-        message = f"expected a mask for each of the {count} steps, or one for all, got {len(masks)} masks"
-        raise ValidationError(message)
+        raise ValidationError(f"expected a mask for each of the {count} steps, or one for all, got {len(masks)} masks")
     return masks
 
 
@@ -443,8 +438,7 @@ def _render(value: Any) -> str:
 def run_evaluate(args: argparse.Namespace) -> int:
     """Evaluate; return 2 when the agent or the environment could not be loaded."""
     if args.channels_order is not None and args.frame_stack is None:
-        message = "--channels-order: expected --frame-stack with it"
-        raise opt.UsageError(message)
+        raise opt.UsageError("--channels-order: expected --frame-stack with it")
     report = _report(args, lambda: _evaluate(args))
     return _output.finish(args, report, _output.Form(_print_evaluation, EVALUATE_COLUMNS, _list_episodes))
 
@@ -517,8 +511,7 @@ def run_export(args: argparse.Namespace) -> int:
     for other, form in _FORMATS.items():
         for name in form.options if suffix in _FORMATS and suffix != other else ():
             if getattr(args, name) is not None:
-                message = f"--{name}: expected it with an output {other}, got {escape(suffix)}"
-                raise opt.UsageError(message)
+                raise opt.UsageError(f"--{name}: expected it with an output {other}, got {escape(suffix)}")
     outputs = _list_outputs(args.output, suffix)
     report = _report(args, lambda: _export(args, suffix, outputs), outputs)
     return _output.finish(args, report, _output.Form(_print_export))

@@ -112,14 +112,12 @@ def _check_outputs(args: argparse.Namespace) -> None:
     """Check the paths of the outputs before anything is written."""
     for output in (args.output, args.vecnormalize):
         if output == _files.STANDARD_STREAM:
-            message = "-: two files are written, and standard output takes one: expected their names"
-            raise UnsupportedError(message)
+            raise UnsupportedError("-: two files are written, and standard output takes one: expected their names")
         _files.refuse_same_file(args.path, output)
         if not args.force and os.path.lexists(output):
             raise FileExistsError(17, _files.ALREADY_EXISTS, output)
     if os.path.realpath(args.output) == os.path.realpath(args.vecnormalize):
-        message = "the archive and the statistics need different files"
-        raise UnsupportedError(message)
+        raise UnsupportedError("the archive and the statistics need different files")
 
 
 # -- statistics ---------------------------------------------------------------------------------------

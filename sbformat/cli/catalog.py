@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import Row
     from sbformat.catalogue.table_files import Found
 
-_QUERY: Final = ("where", "sort", "reverse", "columns", "rows")
-"""Options for a catalogue that is there."""
+_QUERY: Final = ("where", "sort", "reverse", "columns", "rows")  # options for a catalogue that is there
 _WRITING: Final = ("list", "fresh", "force", "allow", "jobs", "dask")
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
@@ -33,8 +32,7 @@ _USUAL: Final = (
     "source", "algorithm", "sb3_version", "timesteps", "mean_reward", "learning_rate", "gamma", "verdict", "outcome",
 )  # fmt: skip
 """Columns that are printed as text."""
-_MOST: Final = 1000
-"""Rows that are printed as text."""
+_MOST: Final = 1000  # rows that are printed as text
 _CELL: Final = 300
 
 CATALOG: Final = opt.Command(

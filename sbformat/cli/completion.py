@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
 _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
-_FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})
-"""Names of arguments that are files."""
+_FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})  # names of arguments that are files
 COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
     description="Write a script that completes commands, options, their values and files in a shell. The script "

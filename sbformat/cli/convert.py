@@ -53,8 +53,7 @@ EXTRACT: Final = opt.Command(
 def run_convert(args: argparse.Namespace) -> int:
     """Convert; return 2 when it failed."""
     if (args.output == _files.STANDARD_STREAM) != (args.to is not None):
-        message = f"--to: expected it with the output -, and only then: one of {', '.join(_FORMATS)}"
-        raise opt.UsageError(message)
+        raise opt.UsageError(f"--to: expected it with the output -, and only then: one of {', '.join(_FORMATS)}")
     return _output.run_one(args, lambda: _convert(args), _output.Form(_print_convert), args.output)
 
 

@@ -24,8 +24,7 @@ _AFTER_SLASH: Final = chr(ord("/") + 1)
 _LISTED: Final = 10
 _DIGITS: Final = 3
 _SENTENCE: Final = 600
-_MESSAGE: Final = 100
-"""Characters of a message without ``--verbose``."""
+_MESSAGE: Final = 100  # characters of a message without ``--verbose``
 _BECAME: Final = " became "
 _SIDES: Final = 2
 CSV_COLUMNS: Final = (
@@ -123,8 +122,7 @@ def _diff(args: argparse.Namespace) -> dict[str, Any]:
 def run_edit(args: argparse.Namespace) -> int:
     """Edit; return 1 when SB3 could not load the result, 2 when nothing could be written."""
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
-        message = "nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop"
-        raise opt.UsageError(message)
+        raise opt.UsageError("nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop")
     output = _files.resolve_path(args.path) if args.in_place else args.output
     report = _files.report_errors(args.path, lambda: _edit(args, output), outputs=[output])
     problems = report.get("problems", ())
@@ -143,12 +141,10 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
         _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
         _files.require_suffix("edit", output)
     elif args.path == _files.STANDARD_STREAM:
-        message = "standard input cannot be edited in place; write the edited archive with -o"
-        raise UnsupportedError(message)
+        raise UnsupportedError("standard input cannot be edited in place; write the edited archive with -o")
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
-        message = "--in-place needs an archive; write the edited archive to another file with -o"
-        raise UnsupportedError(message)
+        raise UnsupportedError("--in-place needs an archive; write the edited archive to another file with -o")
     assigned = opt.parse_assignments(args, _files.make_limits(args))
     edited, problems = edit(
         archive,

@@ -90,8 +90,7 @@ def run_inspect(args: argparse.Namespace) -> int:
     paths = list(_files.expand_paths(args.paths))
     chooses_columns = args.columns is not None or args.sort is not None or args.reverse
     if chooses_columns and args.format == "json":
-        message = "--columns, --sort and --reverse: expected them with --format text or csv"
-        raise opt.UsageError(message)
+        raise opt.UsageError("--columns, --sort and --reverse: expected them with --format text or csv")
     folders = [] if chooses_columns or args.format == "csv" else _describe_folders(args)
     shows_all = args.long or args.brief or args.system or args.blobs
     args.as_table = args.format == "csv" or chooses_columns
@@ -396,8 +395,7 @@ _FIRST_SETTINGS: Final = (
 _LONGEST: Final = 160
 _LONGEST_SETTINGS: Final = 1000
 _MOST_SETTINGS: Final = 30
-_MOST: Final = 4
-"""Items of a list that are printed."""
+_MOST: Final = 4  # items of a list that are printed
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
 """Values of settings that are not printed: rl_zoo3 writes all of its arguments."""
 _WORDS: Final = {True: "true", False: "false", None: "null"}
@@ -534,8 +532,7 @@ def _render_value(value: Any) -> str:
 SETTINGS: Final = (
     "library", "training", "norm_obs", "norm_reward", "norm_obs_keys", "clip_obs", "clip_reward", "gamma", "epsilon",
 )  # fmt: skip
-_MOST_IN_JSON: Final = 10_000
-"""Items of an array in JSON; ``extract`` writes all of any array."""
+_MOST_IN_JSON: Final = 10_000  # items of an array in JSON; ``extract`` writes all of any array
 _MOST_SHOWN: Final = 8
 
 

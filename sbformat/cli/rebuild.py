@@ -26,12 +26,9 @@ WORDS: Final = ("kept", "translated", "added", "dropped")
 """The treatments of a value. In JSON, a value that was added is ``translated``."""
 _HEADER: Final = ("hyper-parameter", "before", "now", "how")
 _SENTENCE: Final = 240
-_HOW: Final = 80
-"""Characters of a cell that says how; what is longer is a note below the table."""
-_VALUE: Final = 60
-"""Characters of a value before and now."""
-_STATISTICS: Final = "VecNormalize"
-"""In a report on statistics, the value of ``algorithm``."""
+_HOW: Final = 80  # characters of a cell that says how; what is longer is a note below the table
+_VALUE: Final = 60  # characters of a value before and now
+_STATISTICS: Final = "VecNormalize"  # in a report on statistics, the value of ``algorithm``
 
 REBUILD: Final = opt.Command(
     example="sbformat rebuild old.zip -o agent.zip --target 2.9",
@@ -211,8 +208,7 @@ def _refuse_archive_options(args: argparse.Namespace, why: str) -> None:
     }
     for name, value in given.items():
         if value:
-            message = f"{name} applies to archives only, and {why}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{name} applies to archives only, and {why}")
 
 
 # -- text ---------------------------------------------------------------------------------------------

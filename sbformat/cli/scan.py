@@ -50,8 +50,7 @@ _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
 _CELL: Final = 100
 _SENTENCE: Final = 600
-_LINES: Final = 20
-"""Findings of a file that are listed without ``--verbose``; of more, those of a kind are counted."""
+_LINES: Final = 20  # findings of a file that are listed without ``--verbose``; of more, those of a kind are counted
 
 
 SCAN: Final = opt.Command(

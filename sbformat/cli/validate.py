@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 CSV_COLUMNS: Final = ("path", "outcome", "level", "entry", "loc", "kind", "message")
 """A row for each problem; one for a file without problems."""
 _NOT_READ: Final = "not read"
-_SKIPPED: Final = "skipped"
-"""Outcome of a zip of something else than an agent."""
+_SKIPPED: Final = "skipped"  # outcome of a zip of something else than an agent
 _STATUS: Final = {"ok": _files.EXIT_FINE, _SKIPPED: _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
 
 VALIDATE: Final = opt.Command(

@@ -357,8 +357,7 @@ class Container(Entries):
         """Yield a member's bytes in chunks; its CRC is checked after the last one."""
         entry = self.entry(name)
         if chunk_bytes is not None and chunk_bytes < 1:
-            message = f"chunk_bytes must be at least 1, not {chunk_bytes}"
-            raise ValueError(message)
+            raise ValueError(f"chunk_bytes must be at least 1, not {chunk_bytes}")
         if entry.method == STORED:
             return self._stored_chunks(entry, chunk_bytes)
         return self._inflate(entry, chunk_bytes or CHUNK_BYTES)

@@ -125,8 +125,7 @@ class ContainerWriter:
 
     def finish(self) -> None:
         if not self._records:
-            message = "an archive needs at least one entry"
-            raise ContainerError(message)
+            raise ContainerError("an archive needs at least one entry")
         check_paths(self._names)
         start = self._at
         for record in self._records:

@@ -189,8 +189,7 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
     if not report.agents:
         pointer = next((file.path for file in report.others if LFS_POINTER in file.message), None)
         if pointer is not None:
-            message = f"the folder has no agent, and {quote(pointer, 100)} is {LFS_POINTER}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"the folder has no agent, and {quote(pointer, 100)} is {LFS_POINTER}")
         raise MissingEntryError(_BEST_FILE, present=[file.path for file in report.others], what="agent")
     return _complete(report, choose_agent(report), limits)
 
@@ -216,8 +215,7 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     names = [agent.path for agent in (*best, *plain)] or [agent.path for agent in checkpoints]
     listed = ", ".join(quote(name, 100) for name in names[:_LISTED])
     more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    message = f"the folder has {len(agents)} agents: name the file of one of them: {listed}{more}"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"the folder has {len(agents)} agents: name the file of one of them: {listed}{more}")
 
 
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:

@@ -34,8 +34,7 @@ _ENTRIES: Final = frozenset({
 })  # fmt: skip
 _TORCH_SUFFIXES: Final = (".pth", ".pt")
 _HEADER_BYTES: Final = 30
-_NAME_LENGTH: Final = 26
-"""Where the length of the name is in the header of an entry."""
+_NAME_LENGTH: Final = 26  # where the length of the name is in the header of an entry
 
 
 def is_other_zip(path: str) -> bool:

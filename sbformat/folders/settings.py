@@ -43,8 +43,7 @@ _FLOAT: Final = re.compile(
 )
 _NORM_OBS: Final = re.compile(r"""(?:['"]norm_obs['"]\s*:|\bnorm_obs\s*=)\s*(True|False)\b""", re.ASCII)
 
-_RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})
-"""Hyper-parameters that rl_zoo3 requires."""
+_RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})  # hyper-parameters that rl_zoo3 requires
 
 
 class Opaque(Record):
@@ -70,11 +69,9 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
         if isinstance(error, SbformatError):
             raise
-        message = f"expected YAML: {escape(str(error).partition(chr(10))[0])}"
-        raise DataError(message) from None
+        raise DataError(f"expected YAML: {escape(str(error).partition(chr(10))[0])}") from None
     if not isinstance(found, dict):
-        message = "expected YAML of a mapping"
-        raise DataError(message)
+        raise DataError("expected YAML of a mapping")
     return found
 
 
@@ -90,8 +87,7 @@ def _read_file(path: str, what: str, budget: Budget | None = None) -> bytes:
     if budget is not None:
         budget.spend("total_bytes", len(data))
     if len(data) > MAX_BYTES:
-        message = f"expected {what} of at most {MAX_BYTES:,} bytes"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected {what} of at most {MAX_BYTES:,} bytes")
     return data
 
 
@@ -156,13 +152,11 @@ def _build(events: Iterable[Any]) -> Any:
     stack: list[tuple[list[Any], Any]] = []
     for count, event in enumerate(events):
         if count >= MAX_EVENTS:
-            message = f"expected settings of at most {MAX_EVENTS:,} values"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"expected settings of at most {MAX_EVENTS:,} values")
         kind = type(event).__name__
         if kind in ("SequenceStartEvent", "MappingStartEvent"):
             if len(stack) >= MAX_DEPTH:
-                message = f"expected settings of at most {MAX_DEPTH} levels"
-                raise UnsupportedError(message)
+                raise UnsupportedError(f"expected settings of at most {MAX_DEPTH} levels")
             stack.append((items, event))
             items = []
         elif kind in ("SequenceEndEvent", "MappingEndEvent"):

@@ -85,8 +85,7 @@ def _is_other_name(path: str) -> bool:
     return file.kind is not None or bool(file.outcome)
 
 
-_KEPT: Final = 16
-"""Folders whose files are remembered."""
+_KEPT: Final = 16  # folders whose files are remembered
 
 
 class StatisticsFinder:

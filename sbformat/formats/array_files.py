@@ -147,8 +147,7 @@ def _content(
         try:
             return BytesSource(str(row["text"]).encode("utf-8"))
         except UnicodeEncodeError:
-            message = "its text contains a lone surrogate, which UTF-8 cannot encode"
-            raise DataError(message) from None
+            raise DataError("its text contains a lone surrogate, which UTF-8 cannot encode") from None
     info = tensors.get(name)
     if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
         used.add(name)

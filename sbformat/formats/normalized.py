@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.known.spaces import Bounds
 
-_OFF_POLICY: Final = "learning_starts"
-"""A key that off-policy algorithms have in every release."""
+_OFF_POLICY: Final = "learning_starts"  # A key that off-policy algorithms have in every release
 _ORIGINAL: Final = "_last_original_obs"
 _NORMALIZED: Final = "f4"
-_WHOLE: Final = ("b", "i", "u")
-"""Kinds of dtypes that no normalized observation has."""
-_MARGIN: Final = 1e-3
-"""Of a bound: environments round differently than their space."""
+_WHOLE: Final = ("b", "i", "u")  # kinds of dtypes that no normalized observation has
+_MARGIN: Final = 1e-3  # of a bound: environments round differently than their space
 
 
 def is_surely_normalized(archive: Archive) -> bool:

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from sbformat.io.source import FileSource, Source
 
 _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
-_LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
-"""Kinds of which a large file is always left on the disk."""
+_LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})  # kinds of which a large file is always left on the disk
 _LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
 _BY_RANGE: Final[frozenset[Kind]] = frozenset({"zip", "safetensors"})
 """Kinds of which parts can be used, so that remote files of any size need not be fetched whole."""

@@ -87,8 +87,7 @@ def _kind_of_object(root: object) -> Kind | None:
 def require_plain_pickle(pickle: Pickle) -> Pickle:
     """Return a pickle, or refuse it if unpicklers may disagree about its value."""
     if pickle.flags:
-        message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
-        raise PickleError(message)
+        raise PickleError(f"{'; '.join(pickle.flags)}: no pickler of plain data writes that")
     return pickle
 
 
@@ -101,8 +100,7 @@ def require_distinct_names(root: object) -> None:
 def _check_names(root: object) -> None:
     names = [key for key, _ in attributes_of(root)]
     if not all(type(name) is str for name in names) or len({*names}) != len(names):
-        message = "expected distinct texts as the names of its attributes"
-        raise PickleError(message)
+        raise PickleError("expected distinct texts as the names of its attributes")
 
 
 def class_of(root: object) -> Global | None:
@@ -190,10 +188,8 @@ class Tensors:
 
 
 _BITS_A_DIGIT: Final = 3.3
-_PART: Final = 128
-"""Cost of encoding a part, in visited nodes, because it is decoded again later."""
-_ENCODED: Final = 8
-"""Cost of encoding a node, in visited nodes."""
+_PART: Final = 128  # cost of encoding a part, in visited nodes, because it is decoded again later
+_ENCODED: Final = 8  # cost of encoding a node, in visited nodes
 
 
 class _NotJson(Exception):  # noqa: N818 -- caught in this module
@@ -214,8 +210,7 @@ class DataBuilder:
         made: dict[str, Any] = {}
         for key, part in pairs:
             if type(key) is not str or key in made:
-                message = "expected distinct texts as the names of its attributes"
-                raise PickleError(message)
+                raise PickleError("expected distinct texts as the names of its attributes")
             try:
                 made[key] = self._plain(self._recognition.value(part), 1)
             except _NotJson:
@@ -264,8 +259,7 @@ class DataBuilder:
     def _bytes(self, value: object) -> bytes:
         """Read bytes that were left in the file."""
         if not isinstance(value, Unread):
-            message = f"an inert tree holds no {type(value).__name__}"
-            raise TypeError(message)
+            raise TypeError(f"an inert tree holds no {type(value).__name__}")
         self._budget.spend("blob_bytes", len(value))
         return value.read()
 

@@ -122,8 +122,7 @@ class Episode(Record):
 _OBSERVATIONS: Final = "observations"
 _NEXT: Final = "next_observations"
 _REQUIRED: Final = (_OBSERVATIONS, "actions", "rewards", "dones")
-_PIECE: Final = 1 << 16
-"""Rows that are read in one piece."""
+_PIECE: Final = 1 << 16  # rows that are read in one piece
 _ROWS: Final = (*_REQUIRED, _NEXT, "timeouts", "ep_start", "ep_length")
 """Attributes whose arrays have one row per position."""
 _EPISODES: Final = ("_buffer", "buffer")

@@ -125,12 +125,10 @@ class Sb2Zip(ReadOnlyArchive):
     def _names(self, name: str) -> list[str]:
         names = data_entry.parse(self._entries.read(name), self._budget)
         if type(names) is not list or any(type(item) is not str for item in names):
-            message = "expected a list of names"
-            raise DataError(message)
+            raise DataError("expected a list of names")
         twice = len(names) - len(set(names))
         if twice:
-            message = f"expected unique names, got {twice} twice"
-            raise DataError(message)
+            raise DataError(f"expected unique names, got {twice} twice")
         return names
 
     def _decode_state_dict(self, name: str) -> StateDict:
@@ -140,8 +138,7 @@ class Sb2Zip(ReadOnlyArchive):
         else:
             source = BytesSource(self._entries.read(name) if self._options.check_crc else self._entries.view(name))
         if not source.size:
-            message = "expected an npz with a member for each parameter, got an empty entry"
-            raise ContainerError(message)
+            raise ContainerError("expected an npz with a member for each parameter, got an empty entry")
         container = Container(source, budget=self._budget, names="record")
         _check_members(names, container)
         self._budget.spend("tensors", len(names))

@@ -52,10 +52,8 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
 
 
-_WEIGHTS: Final = ("params", "target_params", "batch_stats")
-"""Attributes of a state that the network computes with."""
-_OPTIMIZER: Final = ("step", "opt_state")
-"""Attributes of a state that training continues with."""
+_WEIGHTS: Final = ("params", "target_params", "batch_stats")  # attributes of a state that the network computes with
+_OPTIMIZER: Final = ("step", "opt_state")  # attributes of a state that training continues with
 _PLAIN: Final = (str, int, float, bool, type(None))
 
 
@@ -133,10 +131,8 @@ class _Converter:
 
 
 NETWORKS: Final = ("actor", "qf", "vf")
-_JIT: Final = "fun"
-"""The attribute of a compiled function with the function itself."""
-_JAX: Final = ("jax.", "jax._src.", "flax.")
-"""Where the modules of published activations begin."""
+_JIT: Final = "fun"  # the attribute of a compiled function with the function itself
+_JAX: Final = ("jax.", "jax._src.", "flax.")  # where the modules of published activations begin
 
 
 class Module(Record):
@@ -205,8 +201,7 @@ def _name_activation(node: object, pickle: Pickle, budget: Budget) -> str | None
 POLICY: Final = "policy"
 """The key of ``data`` with the pickled policy, and the state dict with its weights."""
 OPTIMIZER_SUFFIX: Final = ".optimizer"
-_STATE_TYPE: Final = f"{TRAIN_STATE}'>"
-"""What the ``:type:`` of a state in ``data`` ends with."""
+_STATE_TYPE: Final = f"{TRAIN_STATE}'>"  # what the ``:type:`` of a state in ``data`` ends with
 
 
 class SbxArchive(Archive):

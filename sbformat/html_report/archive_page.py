@@ -172,8 +172,7 @@ def _describe(name: str, found: RunningMeanStd) -> RunningStatistics:
     return RunningStatistics(name, found.shape, found.count, components, describe_numbers(mean), describe_numbers(std))
 
 
-_WINDOW: Final = 10
-"""Episodes of a moving average."""
+_WINDOW: Final = 10  # episodes of a moving average
 
 
 def average(values: Sequence[float], window: int = _WINDOW) -> list[float]:

@@ -38,10 +38,8 @@ _PADDING: Final = 9
 _GAP: Final = 20
 _ROW_GAP: Final = 34
 _MARGIN: Final = 2
-_CHARACTERS: Final = 26
-"""Characters of the title of a box."""
-_LINE_CHARACTERS: Final = 31
-"""Characters of another line, which is not bold."""
+_CHARACTERS: Final = 26  # characters of the title of a box
+_LINE_CHARACTERS: Final = 31  # characters of another line, which is not bold
 _NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
 
 

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-_LONGEST_TEXT: Final = 2000
-"""Characters of one text from a file; longer ones are truncated."""
+_LONGEST_TEXT: Final = 2000  # characters of one text from a file; longer ones are truncated
 _BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
 """Where a long name can be broken: after a separator, and before a capital letter."""
-_MOST_MARKS: Final = 3
-"""Combining characters in a row that are printed: scripts of real languages need two or three."""
+_MOST_MARKS: Final = 3  # combining characters in a row that are printed: scripts of real languages need two or three
 
 _BACKEND: Final = "MPLBACKEND"
 

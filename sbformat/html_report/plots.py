@@ -41,16 +41,12 @@ _ATTRIBUTES: Final = frozenset({
     "text-anchor",
 })  # fmt: skip
 _REFERENCE: Final = re.compile(r"#([\w.-]+)")
-_DECIMALS: Final = re.compile(r"\.0+\b|(\.\d\d)\d+")
-"""Decimals beyond two: hundredths of a pixel."""
+_DECIMALS: Final = re.compile(r"\.0+\b|(\.\d\d)\d+")  # decimals beyond two: hundredths of a pixel
 _FONT_SIZE: Final = re.compile(r"[\d.]+px")
 _POINTS_PER_INCH: Final = 72
-_LABEL: Final = 26
-"""Characters of a label."""
-_LEAST: Final = 1e-100
-"""Numbers of which the largest is between this and its inverse are drawn as they are."""
-_MARGIN: Final = 1e-3
-"""Above and below equal numbers, the part of them that the axis shows."""
+_LABEL: Final = 26  # characters of a label
+_LEAST: Final = 1e-100  # numbers of which the largest is between this and its inverse are drawn as they are
+_MARGIN: Final = 1e-3  # above and below equal numbers, the part of them that the axis shows
 _SETTINGS: Final = {
     "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 9,
     "axes.edgecolor": LINE, "axes.facecolor": "none", "axes.grid.axis": "y", "axes.labelcolor": MUTED,

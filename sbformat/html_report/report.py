@@ -83,13 +83,11 @@ def report(
     several: Any = sources if type(sources) in (list, tuple) else [sources]
     listed = list(several)
     if not listed:
-        message = "expected at least one source, got none"
-        raise ValueError(message)
+        raise ValueError("expected at least one source, got none")
     for source in listed:
         is_file = isinstance(source, (str, os.PathLike)) and os.path.exists(source) and os.path.exists(target)
         if is_file and os.path.samefile(source, target):
-            message = "the output and the input are the same file"
-            raise UnsupportedError(message)
+            raise UnsupportedError("the output and the input are the same file")
     check_new_file(target, overwrite=overwrite)
     files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]

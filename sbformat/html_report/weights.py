@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 
 BINS: Final = 40
 _FEW_BINS: Final = 16
-_FEW: Final = 400
-"""A tensor of fewer elements has a histogram of fewer bins."""
+_FEW: Final = 400  # A tensor of fewer elements has a histogram of fewer bins
 MOST_TENSORS: Final = 1000
 """Tensors of a page whose numbers are read or compared, and that are listed; the others are counted."""
 MOST_PLOTS: Final = 120
 """Histograms of a page."""
-_FEWEST: Final = 8
-"""A tensor of fewer elements has no histogram."""
+_FEWEST: Final = 8  # A tensor of fewer elements has no histogram
 _STATE: Final = re.compile(r"state/\[?(\d{1,6})\]?/")
 """The path of a tensor of an optimizer, with the index of its parameter."""
 _NOT_PARAMETERS: Final = frozenset({
@@ -49,10 +47,8 @@ _NOT_PARAMETERS: Final = frozenset({
     "_u", "_v", "weight_mask", "bias_mask",
 })  # fmt: skip
 """Tensors of modules and of torch's wrappers that are not trained."""
-_SAMPLE: Final = 1_000_000
-"""Elements of one tensor that are read; of a larger one, as many at equal distances."""
-_LARGE_BYTES: Final = 64 << 20
-"""A larger tensor is read in pieces."""
+_SAMPLE: Final = 1_000_000  # elements of one tensor that are read; of a larger one, as many at equal distances
+_LARGE_BYTES: Final = 64 << 20  # A larger tensor is read in pieces
 _BELOW_ONE: Final = 1 - 2**-53
 
 

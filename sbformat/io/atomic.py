@@ -84,15 +84,13 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Pa
     """Return the target of :func:`new_file`, and the mode of the file there, before long work is done."""
     require_type(path, (str, os.PathLike), "a path")
     if is_url(path):
-        message = "URLs can be read, not written: name a file"
-        raise OSError(30, message, path)
+        raise OSError(30, "URLs can be read, not written: name a file", path)
     target = Path(os.path.realpath(path))
     if not os.path.lexists(target):
         return target, None
     status = os.stat(target)
     if not stat.S_ISREG(status.st_mode):
-        message = "not a regular file"
-        raise OSError(22, message, str(target))
+        raise OSError(22, "not a regular file", str(target))
     if not overwrite:
         raise _error_exists(target)
     return target, stat.S_IMODE(status.st_mode)

@@ -200,8 +200,7 @@ def _open_file(
     if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or (is_regular and not size):
         return BytesSource(_read_stream(file, budget))
     if not is_regular:
-        message = f"expected a file, a folder or a pipe, got {name}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected a file, a folder or a pipe, got {name}")
     if mapped:
         from mmap import ACCESS_READ, mmap
 
@@ -215,8 +214,7 @@ def _open_file(
         data = _allocate(size)
         source, count = BytesSource(data), _read_pieces(file, data, progress)
     if count != size:
-        message = f"{name} changed its size while it was read: expected {size} bytes, got {count}"
-        raise ContainerError(message)
+        raise ContainerError(f"{name} changed its size while it was read: expected {size} bytes, got {count}")
     return source
 
 
@@ -272,11 +270,9 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
     chunks = []
     while (chunk := file.read(CHUNK_BYTES)) or chunk is None:
         if chunk is None:
-            message = "the source is non-blocking and has no data yet"
-            raise BlockingIOError(11, message)
+            raise BlockingIOError(11, "the source is non-blocking and has no data yet")
         if not isinstance(chunk, bytes):
-            message = f"expected a binary file object, whose read returns bytes; got {type(chunk).__name__}"
-            raise TypeError(message)
+            raise TypeError(f"expected a binary file object, whose read returns bytes; got {type(chunk).__name__}")
         if not size:  # a pipe, or a system file that reports no size
             budget.spend("total_bytes", len(chunk))
         chunks.append(chunk)

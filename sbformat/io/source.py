@@ -70,8 +70,7 @@ class FileSource:
         self._path = os.path.abspath(os.fspath(path))
         status = os.stat(self._path)
         if not stat.S_ISREG(status.st_mode):
-            message = f"{quote(os.fspath(path))} is not a regular file"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{quote(os.fspath(path))} is not a regular file")
         self._identity = _identify(status)
         self.size = status.st_size
 
@@ -109,8 +108,7 @@ class FileSource:
         return data
 
     def _refuse_changed(self) -> NoReturn:
-        message = f"{quote(self._path)} has changed since it was opened"
-        raise ContainerError(message)
+        raise ContainerError(f"{quote(self._path)} has changed since it was opened")
 
 
 def _identify(status: os.stat_result) -> tuple[int, ...]:

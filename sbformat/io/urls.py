@@ -48,11 +48,9 @@ class Url(str):
         cls, url: str, *, private_redirects: bool = False, timeout: float = TIMEOUT, **options: Any
     ) -> Url:
         if not is_url(url):
-            message = f"expected a URL such as https://host/agent.zip, got {hide_secrets(str(url))!r}"
-            raise ValueError(message)
+            raise ValueError(f"expected a URL such as https://host/agent.zip, got {hide_secrets(str(url))!r}")
         if not timeout > 0:
-            message = f"expected a timeout above 0 seconds, got {timeout!r}"
-            raise ValueError(message)
+            raise ValueError(f"expected a timeout above 0 seconds, got {timeout!r}")
         made = super().__new__(cls, url)
         made.options = options
         made.private_redirects = private_redirects

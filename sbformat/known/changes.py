@@ -61,8 +61,7 @@ def parse_target(text: str | Release) -> Release:
         is_version = re.fullmatch(r"[1-9]\.(0|[1-9][0-9]?)(\.[0-9]{1,2})?", str(text))
         target = parse_release(str(text)) if is_version else None
     if target not in RELEASES:
-        message = f"{quote(str(text), 40)} is not a target: expected SB3 {min(RELEASES)} to {NEWEST}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{quote(str(text), 40)} is not a target: expected SB3 {min(RELEASES)} to {NEWEST}")
     return target
 
 

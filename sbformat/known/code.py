@@ -27,8 +27,7 @@ _NOT_EXECUTED: Final = frozenset({"filename", "firstlineno", "linetable"})
 CPython, and what the code computes does not depend on them."""
 
 _UINT8: Final = struct.Struct("<Q").pack
-_BITS: Final = 31
-"""Bits of every number in a code object: a C ``int``."""
+_BITS: Final = 31  # bits of every number in a code object: a C ``int``
 
 _TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
 
@@ -140,14 +139,11 @@ def _plain(value: object) -> bytes | None:
     return b"b" + value if isinstance(value, bytes) else None
 
 
-_MOST: Final = (1 << 31) - 1
-"""The greatest value of C's ``int``."""
+_MOST: Final = (1 << 31) - 1  # the greatest value of C's ``int``
 _NO_LINE: Final = -128
-_UNIT: Final = 2
-"""Bytes of a code unit."""
+_UNIT: Final = 2  # bytes of a code unit
 _ENTRY: Final = 0x80
-_MORE: Final = 0x40
-"""In a byte of a variable-length number: another follows."""
+_MORE: Final = 0x40  # in a byte of a variable-length number: another follows
 _VARINT_BITS: Final = 6
 _SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
 """The kinds of entries, by the least code that each has."""

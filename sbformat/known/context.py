@@ -301,5 +301,4 @@ _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins
 
 
 def _refuse_storage(*_: object) -> Any:
-    message = "a persistent id in a pickle that has no storages"
-    raise TensorError(message)
+    raise TensorError("a persistent id in a pickle that has no storages")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from sbformat.known.rows import Known
     from sbformat.known.types import GeneratorKind
 
-_EXACT_BITS: Final = 53
-"""Bits of an integer that a float holds exactly."""
+_EXACT_BITS: Final = 53  # bits of an integer that a float holds exactly
 _WIDE: Final = 2**128 - 1
 _BUFFERED: Final[dict[str, object]] = {"has_uint32": 1, "uinteger": 2**32 - 1}
 _BIT_GENERATORS: Final[dict[str, tuple[str, dict[str, object], dict[str, object]]]] = {
@@ -39,8 +38,7 @@ _BIT_GENERATORS: Final[dict[str, tuple[str, dict[str, object], dict[str, object]
 """Each bit generator: the module of its class, and its state at the top level and under ``state``: an array's dtype and
 length, or the largest integer."""
 _BIT_CLASSES: Final = [(module, name) for name, (module, *_) in _BIT_GENERATORS.items()]
-_GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}
-"""Further parts of the state of a RandomState."""
+_GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}  # further parts of the state of a RandomState
 _PICKLE: Final = "numpy.random._pickle"
 _GYM_GENERATOR: Final = Described(
     "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")

@@ -35,10 +35,8 @@ _SCHEDULES: Final = (
     types.Function, types.CarriedObject,  # of a user, which have issues of their own
 )  # fmt: skip
 _MOST_POINTS: Final = 100_000
-_EXACT: Final = 2**53
-"""Integers up to this are exact as floats."""
-_NO_FILE: Final = "<dynamic-code>"
-"""The file name in all code that cloudpickle >= 3.1.3 pickles."""
+_EXACT: Final = 2**53  # integers up to this are exact as floats
+_NO_FILE: Final = "<dynamic-code>"  # the file name in all code that cloudpickle >= 3.1.3 pickles
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 

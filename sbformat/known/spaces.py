@@ -62,14 +62,12 @@ _TYPE_CODES: Final = {
     "float": "<f8", "bool": "|b1", "str": "<U0",
 }  # fmt: skip
 """numpy's scalar types, which the oldest releases saved instead of a dtype."""
-_RANK: Final = 64
-"""The highest rank of an array in numpy."""
+_RANK: Final = 64  # the highest rank of an array in numpy
 _NUMBERS: Final = "biufc"
 _WHOLE: Final = "iu"
 _MOST_ITEMS: Final = 10_000_000
 """Items of an element that is drawn: a small file can share spaces so that an element is far greater than the file."""
-_LIKELY_LENGTH: Final = 16
-"""A length that one in a hundred elements of a Sequence exceeds."""
+_LIKELY_LENGTH: Final = 16  # A length that one in a hundred elements of a Sequence exceeds
 _INT64: Final = "<i8"
 _USUAL: Final = {"random": None, "start": None, "sort_keys": True}
 """Fields that reports leave out when they have this value."""
@@ -327,8 +325,7 @@ class Space(Value):
         try:
             from gymnasium import spaces
         except ImportError:
-            message = "gymnasium is not installed: pip install 'sbformat[gym]'"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError("gymnasium is not installed: pip install 'sbformat[gym]'") from None
         return _convert(self, spaces, {})
 
     @abstractmethod
@@ -969,8 +966,7 @@ def convert_space(space: object, name: str) -> Space:
     try:
         fields = SPACE_TYPES[kind]._read_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))  # noqa: SLF001 -- of this module
     except (KeyError, AttributeError):
-        message = f"expected a space of gymnasium or sbformat as {name}, got {type(space).__name__}"
-        raise TypeError(message) from None
+        raise TypeError(f"expected a space of gymnasium or sbformat as {name}, got {type(space).__name__}") from None
     library: Library = "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
     return SPACE_TYPES[kind](library=library, random=None, **fields)
 

@@ -50,8 +50,7 @@ class Value:
         own = {name: given[name] if name in given else vars(kind).get(name, _ABSENT) for name in self._fields}
         is_whole = len(values) + len(named) == len(given) and given.keys() <= own.keys()
         if not is_whole or any(value is _ABSENT for value in own.values()):
-            message = f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}"
-            raise TypeError(message)
+            raise TypeError(f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}")
         self.__dict__.update(own)
 
     def encode(self, encoder: Encoder) -> Any:  # noqa: ARG002 -- most values need it
@@ -59,8 +58,7 @@ class Value:
         refuse(f"a {type(self).__name__} has no form without code that every release loads")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        message = f"{type(self).__name__} is frozen"
-        raise AttributeError(message)
+        raise AttributeError(f"{type(self).__name__} is frozen")
 
     def __delattr__(self, name: str) -> NoReturn:
         self.__setattr__(name, None)

@@ -66,8 +66,7 @@ def refuse_network() -> Iterator[None]:
     try:
         yield
     except NetworkError as error:
-        message = f"{error.key}: {error.message}"
-        raise ValidationError(message, entry=error.entry) from None
+        raise ValidationError(f"{error.key}: {error.message}", entry=error.entry) from None
 
 
 class Size(int):
@@ -276,8 +275,7 @@ def choice_counts(space: Space, key: str) -> tuple[int, ...]:
     try:
         return space.choices()
     except UnsupportedError:
-        message = f"nvec of {key} is not an array of whole numbers"
-        raise UnsupportedError(message, entry=DATA_ENTRY) from None
+        raise UnsupportedError(f"nvec of {key} is not an array of whole numbers", entry=DATA_ENTRY) from None
 
 
 def require_choices(space: Space, key: str) -> None:

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 LOG_STD_RANGE: Final = (-20.0, 2.0)
 """``LOG_STD_MIN`` and ``LOG_STD_MAX`` of SAC and its relatives, in SB2 and SBX too."""
-_LIKELY: Final = 1.5 * 2**-24
-"""The greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0."""
-_GSDE_EPSILON: Final = 1e-6
-"""``epsilon`` of ``StateDependentNoiseDistribution``."""
+_LIKELY: Final = 1.5 * 2**-24  # the greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0
+_GSDE_EPSILON: Final = 1e-6  # ``epsilon`` of ``StateDependentNoiseDistribution``
 _MAX_COMPONENTS: Final = 1 << 20
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""

@@ -68,8 +68,7 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
         return value
     if isinstance(found, dict) != (key is not None) or found is None:
         of, by = ("a Dict", "an array") if key is not None else ("an array", "a Dict")
-        message = f"expected statistics of {of}, as the observation space is, got those of {by}"
-        raise ValidationError(message)
+        raise ValidationError(f"expected statistics of {of}, as the observation space is, got those of {by}")
     moments = found[key] if isinstance(found, dict) and key is not None else found
     name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
     module = ADDRESS if key is None else f"{ADDRESS}.{key}"
@@ -77,8 +76,7 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     is_image = value.dtype == "uint8" and len(shape) == 3
     transposed = shape != expected and is_image and tuple(shape[axis] for axis in _CHANNELS_LAST) == expected
     if shape != expected and not transposed:
-        message = f"{quote(name, 120)}: expected statistics of the shape {shape}, got {expected}"
-        raise ValidationError(message)
+        raise ValidationError(f"{quote(name, 120)}: expected statistics of the shape {shape}, got {expected}")
     value = builder.cast(value, _DOUBLE, module)
     if transposed:
         value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
@@ -135,8 +133,7 @@ NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
 EXTRACTOR: Final = "features_extractor"
 """Its name in a state dict, if the policy has one."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"
-_MAX_KEYS: Final = 1024
-"""Keys of a Dict space: in a file any number of them can share one space."""
+_MAX_KEYS: Final = 1024  # keys of a Dict space: in a file any number of them can share one space
 
 # -- the observation ----------------------------------------------------------------------------------
 

@@ -97,8 +97,7 @@ class Network:
         name = rename(name, self._renamed)
         source = self.tensors.get(name)
         if source is None:
-            message = f"expected the tensor {quote(name, 120)} in the state dict"
-            raise ValidationError(message, entry=self._entry)
+            raise ValidationError(f"expected the tensor {quote(name, 120)} in the state dict", entry=self._entry)
         if source.dtype not in (*DTYPES, BFLOAT16):
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
@@ -418,8 +417,7 @@ class Spec(Record):
     def require(self, expected: str, *, is_true: bool) -> None:
         """Refuse arguments that torch refuses."""
         if not is_true:
-            message = f"expected {expected}"
-            raise self.refuse(message)
+            raise self.refuse(f"expected {expected}")
 
     def refuse(self, reason: str) -> UnsupportedError:
         """Return the error for an activation that has no graph."""
@@ -539,8 +537,7 @@ def _celu(scope: Scope, spec: Spec, x: Value) -> Value:
     return scope.add("Celu", x, alpha=alpha)
 
 
-_LINEAR_FROM: Final = 20.0
-"""Where torch replaces Softplus by the identity, by default: there they are equal in float32."""
+_LINEAR_FROM: Final = 20.0  # where torch replaces Softplus by the identity, by default: there they are equal in float32
 
 
 def _softplus(scope: Scope, spec: Spec, x: Value) -> Value:

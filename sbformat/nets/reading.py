@@ -145,8 +145,7 @@ def decode_value(archive: Archive, key: str) -> Any:
     try:
         return archive.derive(f"decoded {key}", lambda: archive.decode(key))
     except SbformatError as error:
-        message = f"{key} cannot be decoded: {error.message}"
-        raise UnsupportedError(message, entry=DATA_ENTRY) from None
+        raise UnsupportedError(f"{key} cannot be decoded: {error.message}", entry=DATA_ENTRY) from None
 
 
 def read_policy_class(archive: Archive) -> Pair:
@@ -225,16 +224,13 @@ def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of a policy's state dict."""
     tree = state_dict.tree
     if isinstance(tree, dict) and {"state", "param_groups"} <= tree.keys():
-        message = "expected the state dict of a policy, got that of an optimizer"
-        raise UnsupportedError(message, entry=state_dict.entry)
+        raise UnsupportedError("expected the state dict of a policy, got that of an optimizer", entry=state_dict.entry)
     if not isinstance(tree, dict):
-        message = "expected a dict of tensors"
-        raise UnsupportedError(message, entry=POLICY_ENTRY)
+        raise UnsupportedError("expected a dict of tensors", entry=POLICY_ENTRY)
     made = {}
     for name, value in tree.items():
         if type(name) is not str or not isinstance(value, TensorInfo):
-            message = f"{quote(name, 80)} is not a tensor"
-            raise UnsupportedError(message, entry=POLICY_ENTRY)
+            raise UnsupportedError(f"{quote(name, 80)} is not a tensor", entry=POLICY_ENTRY)
         made[name] = tuple(value.shape)
     return made
 

@@ -53,8 +53,7 @@ CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 """The CNN of the Nature paper: scope, filter size, stride, number of filters."""
 LSTM_SCOPE: Final = "lstm1"
 _CNN_FEATURES: Final = 512
-_NO_DEVIATION: Final = -1000.0
-"""The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
+_NO_DEVIATION: Final = -1000.0  # the logarithm of a standard deviation of 0: its exponential is 0 in every dtype
 _NORMAL_NOISE: Final = [(f"stable_baselines.{module}.noise", "NormalActionNoise") for module in ("common", "ddpg")]
 _EPSILON: Final = "deepq/eps:0"
 

@@ -209,12 +209,10 @@ def find_network(agent: Agent) -> sb2.Policy:
                 return network
             nearest = nearest or expected
     except UncertainError as reason:
-        message = f"{agent.policy.label}: {reason}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"{agent.policy.label}: {reason}") from None
     if not agent.inferred:
         raise NetworkError(KWARGS, f"{agent.policy.label}: {_describe_difference(nearest, shapes)}")
-    message = f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters")
 
 
 def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Shape]) -> str:
@@ -335,5 +333,4 @@ def read_range(value: object) -> tuple[float, float]:
             pass
         else:
             return least, most
-    message = f"expected two numbers as observation_range, got {quote(value, 80)}"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"expected two numbers as observation_range, got {quote(value, 80)}")

@@ -51,8 +51,7 @@ _MOST_OF_MLPS: Final = 512
 _TOO_DEEP: Final = "its policy is a user's class with too many layers to try all orders"
 _HEADS: Final = 6
 _MATRIX: Final = 2
-_OPEN: Final = (0,)
-"""A width that is not known yet."""
+_OPEN: Final = (0,)  # A width that is not known yet
 _CNN_VARIABLES: Final = 8
 _KINDS: Final = {(False, False): 0, (True, False): 3, (True, True): 9}
 """The number of variables of an LSTM, by whether there is one and whether it has layer normalization."""
@@ -427,8 +426,7 @@ def _set_widths(
 
 # -- names ---------------------------------------------------------------------------------------------
 
-_MOST: Final = 65_536
-"""Maximum number of parameters; the longest real list has 86."""
+_MOST: Final = 65_536  # maximum number of parameters; the longest real list has 86
 
 _ADVERSARY: Final = "adversary"
 _ADVERSARY_VARIABLES: Final = 6

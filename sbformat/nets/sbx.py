@@ -113,8 +113,7 @@ class Variables(Network):
         full = name if name in self.tensors else self._statistics + name[len(self.start) :]
         made, module, start = super().weight(full, dtype), name.rpartition("/")[0], self.critic
         if self.tensors[full].dtype != FLOAT:
-            message = f"expected {quote(full, 120)} to be of float32, got {self.tensors[full].dtype}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"expected {quote(full, 120)} to be of float32, got {self.tensors[full].dtype}")
         if not self._axes:
             return made
         part = self.builder.add("Slice", made, axis=-len(made.shape), start=start, end=start + 1, module=module)
@@ -136,8 +135,7 @@ class Variables(Network):
             message = f"{quote('.'.join(pair), 120)} has other arrays: {describe_mismatches(rows)}"
             if any(row.kind == "missing" for row in rows):
                 raise ValidationError(message, problems=rows)
-            message = f"{message}; {_WHAT_WORKS}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{message}; {_WHAT_WORKS}")
 
 
 class Place(Scope):
@@ -250,8 +248,7 @@ class NatureCNN(Compact):
     def __init__(self, place: Place, activation: Spec, shape: Shape) -> None:
         super().__init__(place, activation)
         if len(shape) != 3:
-            message = f"expected images for NatureCNN, got observations of the shape {shape}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"expected images for NatureCNN, got observations of the shape {shape}")
         channels, *edges = shape
         for number, (edge, stride) in enumerate(NATURE_LAYERS):
             self.call(Conv(channels, FILTERS[number], edge, stride))
@@ -307,7 +304,7 @@ class Mlp(Compact):
         expected = settings.get("net_arch", sizes)
         if type(expected) in (list, tuple) and list(expected) != sizes:
             message = f"expected the layers {list(expected)} in {quote(self.place.path, 80)}, got {sizes}"
-            raise NetworkError("net_arch", message)  # noqa: EM101 -- a key
+            raise NetworkError("net_arch", message)
         has_norms = self.has_norms and settings.get("use_batch_norm", True) is True
         if has_norms:
             self.call(BatchRenorm(size))
@@ -422,10 +419,9 @@ class Policy:
             name = "tanh" if module.pair[0] == _PPO[0] else "relu"
         if name not in ACTIVATIONS:
             example = "policy_kwargs={'activation_fn': 'ReLU'}"
-            message = (
+            raise UnsupportedError(
                 f"activation_fn is {name}, which is not known: pass the name of its class in torch.nn, as in {example}"
             )
-            raise UnsupportedError(message)
         return ACTIVATIONS[name]
 
     def act(self) -> tuple[Head, Value | None]:
@@ -439,8 +435,7 @@ class Policy:
             message = "expected the network actor or qf in the pickled policy of SBX"
             if module is not None:
                 message = f"the network of the class {quote('.'.join(module.pair), 200)} is not known"
-            message = f"{message}; {_WHAT_WORKS}"
-            raise UnsupportedError(message, entry=DATA_ENTRY if module is None else None)
+            raise UnsupportedError(f"{message}; {_WHAT_WORKS}", entry=DATA_ENTRY if module is None else None)
         role, layers = ACTORS[module.pair]
         is_box, is_squashed = space.distribution == "gaussian", role == "squashed"
         state, heads, has_log_std = f"{name}_state", 2 if is_squashed else 1, role == "ppo" and is_box
@@ -501,8 +496,7 @@ class Policy:
             name = next((name for name in self.tensors if name.startswith(f"{start}Vmap")), "")
             part, count = name[len(start) :].partition("/")[0] + "/", (*self.tensors[name].shape, 0)[0] if name else 0
             if not 1 <= count <= _MOST_CRITICS:
-                message = f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}"
-                raise ValidationError(message)
+                raise ValidationError(f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}")
         for state in own or ["qf_state"]:
             critic = self.make(module, CRITICS[module.pair], seen.shape, state, part, count)
             for number in range(count or 1):
@@ -516,8 +510,7 @@ class Policy:
 def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
     space = archive.decode(key) if given is None else given
     if not isinstance(space, Space):
-        message = f"{key} is not known: pass {key}=... to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        raise UnsupportedError(f"{key} is not known: pass {key}=... to load_policy", entry=DATA_ENTRY)
     require_choices(space, key)
     return space
 
@@ -540,8 +533,7 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
 def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     """Return the policy of an archive of SBX as a graph; the file, not the caller, names the classes of networks."""
     if not isinstance(archive, SbxArchive):
-        message = f"expected an archive of SBX, got the format {archive.format}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected an archive of SBX, got the format {archive.format}")
     policy = Policy(archive, given, budget)
     head, action = policy.act()
     graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)

@@ -186,8 +186,7 @@ def _scale(direction: Any, length: Any) -> Any:
 
 
 def _refuse(*_: Any) -> Any:
-    message = "how its parts determine it is not stored"
-    raise UnsupportedError(message)
+    raise UnsupportedError("how its parts determine it is not stored")
 
 
 class _Wrapper(Record):

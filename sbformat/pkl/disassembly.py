@@ -46,8 +46,7 @@ def opcodes(data: bytes) -> Iterator[Line]:
         try:
             argument, after = _argument(row.argument, data, position + 1)
         except (struct.error, ValueError):
-            message = f"the argument of {row.name} is cut short"
-            raise PickleError(message, offset=position) from None
+            raise PickleError(f"the argument of {row.name} is cut short", offset=position) from None
         yield Line(position, row.name, argument)
         if row.name == "STOP":
             return

@@ -163,8 +163,7 @@ def encode_pickle(
         bytearrays below 5, bytes and sets in 2
     """
     if protocol not in _PROTOCOLS:
-        message = f"expected one of the protocols {', '.join(map(str, _PROTOCOLS))}, got {protocol!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected one of the protocols {', '.join(map(str, _PROTOCOLS))}, got {protocol!r}")
     counter = _Pass(protocol, reduce, None, setters or {})
     counter.run(tree)
     return _Pass(protocol, reduce, counter, setters or {}).run(tree)
@@ -253,8 +252,7 @@ class _Pass:
         if known is None:
             spell = WITHOUT_OPCODE.get(type(value)) or self.reduce
             if spell is None:
-                message = f"an inert tree cannot contain a {type(value).__name__}"
-                raise TypeError(message)
+                raise TypeError(f"an inert tree cannot contain a {type(value).__name__}")
             known = self.reduced[key] = spell(value), value
         return known[0]
 

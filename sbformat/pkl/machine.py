@@ -446,11 +446,9 @@ class Machine(State):
             message = "an opcode takes a value from an empty stack, or a mark that does not exist"
             raise PickleError(message, offset=self.reached()) from None
         except (StopIteration, struct.error):
-            message = "the pickle or a frame is cut short"
-            raise cut_short(message, self.base + len(self.data)) from None
+            raise cut_short("the pickle or a frame is cut short", self.base + len(self.data)) from None
         except UnicodeDecodeError as error:
-            message = f"expected text in {error.encoding}, got other bytes"
-            raise PickleError(message) from None
+            raise PickleError(f"expected text in {error.encoding}, got other bytes") from None
         except PickleError as error:
             if error.offset is not None:
                 error.offset += self.base
@@ -702,8 +700,7 @@ class Machine(State):
     def _leave_frame(self) -> int:
         """Leave the frame, and return the position in the pickle where it ends."""
         if not self.base:
-            message = "the pickle is cut short: it has no STOP"
-            raise cut_short(message, len(self.whole))
+            raise cut_short("the pickle is cut short: it has no STOP", len(self.whole))
         position = self.base + len(self.data)
         self.data = self.whole
         self.base = 0

@@ -114,8 +114,7 @@ class ArrayInfo(Record):
         array.flags.writeable = False
         wanted = array.dtype if dtype is None else np.dtype(dtype)
         if copy is False and wanted != array.dtype:
-            message = f"expected a copy, to convert {array.dtype} to {wanted}"
-            raise ValueError(message)
+            raise ValueError(f"expected a copy, to convert {array.dtype} to {wanted}")
         return array.astype(wanted, copy=bool(copy))
 
     def to_numpy(self) -> np.ndarray | np.generic:

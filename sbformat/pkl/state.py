@@ -128,8 +128,7 @@ class State:
         try:
             return self.far_memo[str(index)]
         except KeyError:
-            message = f"the memo has no entry {index}"
-            raise PickleError(message) from None
+            raise PickleError(f"the memo has no entry {index}") from None
 
     def pop_mark(self) -> list[object]:
         """Remove the last mark, and return the values above it."""
@@ -294,8 +293,7 @@ class State:
         start = self.position
         stop = self.data.find(b"\n", start)
         if stop < 0:
-            message = "expected a line of text, got no newline"
-            raise cut_short(message, start)
+            raise cut_short("expected a line of text, got no newline", start)
         self.position = stop + 1
         return self.data[start:stop]
 
@@ -374,8 +372,7 @@ def refuse(message: str, offset: int | None = None) -> NoReturn:
 
 def too_long(start: int, stop: int) -> NoReturn:
     """Refuse an argument that is longer than the rest of the frame or pickle."""
-    message = f"expected an argument of {stop - start} bytes, but fewer bytes are left"
-    raise cut_short(message, start)
+    raise cut_short(f"expected an argument of {stop - start} bytes, but fewer bytes are left", start)
 
 
 def cut_short(message: str, offset: int) -> PickleError:

@@ -86,8 +86,7 @@ class Update:
             return target
         node = target()
         if node is None:
-            message = "the tree of this update is gone"
-            raise ReferenceError(message)
+            raise ReferenceError("the tree of this update is gone")
         return node
 
     def __reduce__(self) -> tuple[type[Update], tuple[UpdateHow, Node, object]]:
@@ -193,8 +192,7 @@ class Unread:
 
     def __getitem__(self, run: slice) -> Unread:
         if not isinstance(run, slice) or run.step not in (None, 1):
-            message = "expected a slice with step 1 of unread bytes"
-            raise TypeError(message)
+            raise TypeError("expected a slice with step 1 of unread bytes")
         start, stop, _ = run.indices(self.size)
         return Unread(self.source, self.offset + start, max(stop - start, 0))
 

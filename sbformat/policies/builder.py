@@ -97,13 +97,11 @@ class GraphBuilder:
         operator = OPERATORS[op]
         least, most = operator.operands
         if not least <= len(operands) <= most or not set(attributes) <= operator.attributes:
-            message = f"{op} does not take {len(operands)} operands with {sorted(attributes)}"
-            raise TypeError(message)
+            raise TypeError(f"{op} does not take {len(operands)} operands with {sorted(attributes)}")
         try:
             dtype, shape = operator.result(operands, attributes)
         except UnsupportedError as error:
-            message = f"{quote(module or name or op, 120)}: {error.message}"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError(f"{quote(module or name or op, 120)}: {error.message}") from None
         self._spend(module or name or op, shape, beside=1024)  # a node takes memory, too
         name = self._unique(name or (f"{module}/{op}" if module else op))
         inputs = tuple(operand.name for operand in operands)
@@ -143,8 +141,7 @@ class GraphBuilder:
     def _spend(self, what: str, shape: Shape, *, beside: int = 0) -> None:
         """Charge the items of a shape, and others beside them."""
         if min(shape, default=0) < 0:
-            message = f"{quote(what, 120)}: expected sizes of 0 or more, got the shape {shape}"
-            raise ValidationError(message)
+            raise ValidationError(f"{quote(what, 120)}: expected sizes of 0 or more, got the shape {shape}")
         self._budget.spend("policy_items", prod(shape) + beside)
 
     def _unique(self, name: str) -> str:
@@ -156,8 +153,7 @@ class GraphBuilder:
 
     def _require_new(self, name: str) -> None:
         if name in self._nodes or name in self._inputs or name in self._weights:
-            message = f"expected a new name in the graph, got {quote(name, 120)} twice"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"expected a new name in the graph, got {quote(name, 120)} twice")
 
 
 _NUMPY_NAMES = {
@@ -175,8 +171,7 @@ def numpy_name(code: str) -> str:
     try:
         return _NUMPY_NAMES[code[1:]]
     except KeyError:
-        message = f"expected an array of numbers, got the dtype {quote(code, 40)}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"expected an array of numbers, got the dtype {quote(code, 40)}") from None
 
 
 Family: TypeAlias = Literal["sb3", "sb2"]

@@ -109,10 +109,8 @@ class _Summarizer:
         self._shapes.update((node.name, node.shape) for node in graph.nodes)
         self._shapes.update((name, weight.shape) for name, weight in graph.weights.items())
         self._trained = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
-        self._constant = set(graph.weights)
-        """Weights, and nodes that depend on weights alone."""
-        self._names: dict[str, str] = {}
-        """The layer that made a value, which is displayed for it."""
+        self._constant = set(graph.weights)  # weights, and nodes that depend on weights alone
+        self._names: dict[str, str] = {}  # the layer that made a value, which is displayed for it
         self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
         """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
         self._readers = find_users(graph.nodes)

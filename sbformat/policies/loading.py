@@ -111,8 +111,7 @@ def load_policy(
     for name, function in functions.items():
         require_type(name, str, "a name of a module")
         if not callable(function):
-            message = f"expected a function as the module {name}, got {type(function).__name__}"
-            raise TypeError(message)
+            raise TypeError(f"expected a function as the module {name}, got {type(function).__name__}")
     given = _check_given(policy_class, observation_space, action_space, policy_kwargs, functions)
     budget = Budget(limits)
     model, statistics = _build_model(source, given, vecnormalize, budget)
@@ -177,8 +176,7 @@ def _build_model(
         warnings.warn(warning, UserWarning, stacklevel=3)
     archive = open_archive(source, budget)
     if archive.format in _WITHOUT_POLICY:
-        message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}")
     if archive.format in SB3_ARCHIVES and DATA_ENTRY in archive.entries:
         archive.state_dict(POLICY_ENTRY)
     statistics = read_statistics(archive, vecnormalize, budget.limits)
@@ -200,11 +198,10 @@ def _build_model(
     model = build(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}
     for name in sorted(given.modules - called):
-        message = (
+        raise ValueError(
             f"the policy does not have the module {quote(name, 60)} that modules supplies: modules have the names that "
             "begin those of tensors, such as features_extractor or mlp_extractor.policy_net, and activation_fn"
         )
-        raise ValueError(message)
     return model._replace(was_normalized=model.was_normalized or is_normalized), statistics
 
 
@@ -235,8 +232,7 @@ def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> V
     if vecnormalize is False or (vecnormalize is None and not {SETTINGS_ENTRY, ARRAYS_ENTRY} & archive.entries.keys()):
         return None  # before anything is imported that only statistics need
     if vecnormalize is True:
-        message = "expected statistics as vecnormalize, or False, got True"
-        raise TypeError(message)
+        raise TypeError("expected statistics as vecnormalize, or False, got True")
     if vecnormalize is None:
         from sbformat.formats.vecnormalize.entries import read_entries
 
@@ -254,5 +250,4 @@ def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
         return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]
     except MissingEntryError as error:
         expected = "expected statistics as vecnormalize (a vecnormalize.pkl, or a bundle)"
-        message = f"{expected}, got an archive without them: {error.message}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"{expected}, got an archive without them: {error.message}") from None

@@ -319,8 +319,7 @@ class Writer:
         ports = [port.name for port in (*lowered.inputs, *lowered.outputs)]
         self._names, self._step_names = Names(ports), Names()
         self._values = {port.value: Value(port.name, port.dtype, port.shape, None) for port in lowered.inputs}
-        self._results: dict[str, str] = {}
-        """The first output that has each value, by the value's name."""
+        self._results: dict[str, str] = {}  # the first output that has each value, by the value's name
         for port in lowered.outputs:
             self._results.setdefault(port.value, port.name)
         self._initializer_names: dict[str, str] = {}
@@ -431,8 +430,7 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
-        self._numbers: dict[str, int] = {}
-        """The last number that was appended to a name."""
+        self._numbers: dict[str, int] = {}  # the last number that was appended to a name
 
     def choose(self, wanted: str) -> str:
         """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""
@@ -449,8 +447,7 @@ OPSETS: Final = range(13, 22)
 _LARGEST_BATCH: Final = 2**31 - 1
 MOST_BYTES: Final = 2**31 - 2**24
 """Of weights, in a file of protobufs, which is less than 2 GiB (https://protobuf.dev/programming-guides/proto-limits)."""
-_FAULT: Final = 500
-"""Characters of a message of the checker."""
+_FAULT: Final = 500  # characters of a message of the checker
 
 
 def export_onnx(
@@ -522,13 +519,11 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
     """Refuse arguments before a policy is loaded."""
     require_type(path, (str, os.PathLike), "a path")
     if isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS:
-        message = f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}"
-        raise ValueError(message)
+        raise ValueError(f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}")
     require_type(batch, (str, int), "a name or a size as batch")
     is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH
     if not (is_size or (isinstance(batch, str) and batch.isidentifier() and batch.isascii())):
-        message = f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}"
-        raise ValueError(message)
+        raise ValueError(f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}")
 
 
 # -- the model ----------------------------------------------------------------------------------------
@@ -543,14 +538,12 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
 
     size = sum(array.nbytes for array in writer.initializers.values())
     if size > MOST_BYTES:
-        message = f"expected at most {MOST_BYTES:,} bytes of weights in an ONNX file, got {size:,}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected at most {MOST_BYTES:,} bytes of weights in an ONNX file, got {size:,}")
     content: bytes = _make_model(lowered, writer, batch).SerializeToString(deterministic=True)
     try:
         onnx.checker.check_model(content, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
-        raise UnsupportedError(message) from error
+        raise UnsupportedError(f"the onnx package refuses the model: {escape(str(error), _FAULT)}") from error
     return content
 
 

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 
-_SHOWN: Final = ("layers", "outputs")
-"""The tables that are not folded, by the beginning of their titles."""
+_SHOWN: Final = ("layers", "outputs")  # the tables that are not folded, by the beginning of their titles
 
 
 def render(policy: Policy) -> str:

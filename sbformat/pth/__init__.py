@@ -35,5 +35,4 @@ def __getattr__(name: str) -> object:
         from sbformat.pth import encode
 
         return getattr(encode, name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

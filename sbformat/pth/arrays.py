@@ -43,8 +43,7 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
 _VERSION_KEYS: Final = {"version"}
-_FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")
-"""For numpy's iterator to yield items in chunks."""
+_FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")  # for numpy's iterator to yield items in chunks
 
 Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
 """Copies of storages for one call of :func:`materialize`, by ``id()`` and the bytes swapped together."""
@@ -290,8 +289,7 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
     return done[id(root)]
 
 
-_SMALL: Final = 1e-200
-"""A sum of squares below it may have lost the smaller ones to underflow."""
+_SMALL: Final = 1e-200  # A sum of squares below it may have lost the smaller ones to underflow
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
 """The dtypes in which items of a kind are subtracted; float64 for all others."""
 

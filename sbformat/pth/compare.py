@@ -55,8 +55,7 @@ def equal(
     return True
 
 
-_Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
-"""Pairs that are left to compare, or None if the values differ."""
+_Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"  # pairs that are left to compare, or None if the values differ
 
 
 def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
@@ -133,8 +132,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _SHOWN: Final = 20
-_HINTED: Final = 3
-"""Names that the nearest one is sought for: it costs time with the template's size."""
+_HINTED: Final = 3  # names that the nearest one is sought for: it costs time with the template's size
 
 
 _ADDED_OPTIONS: Final = frozenset(

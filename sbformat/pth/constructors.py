@@ -129,8 +129,7 @@ def named_value(value: Global) -> object:
 _new: Final = tuple.__new__  # half the price of calling the class, once a tensor
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
-_ONE_DIGIT: Final = 2**30 - 1
-"""The largest integer that CPython compares fast."""
+_ONE_DIGIT: Final = 2**30 - 1  # the largest integer that CPython compares fast
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {
         # begin refused: generated from schema/tables/refused-attributes.json by schema/generate_tables.py

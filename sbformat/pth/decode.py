@@ -230,8 +230,7 @@ def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], 
 
 _WITH_ATTRIBUTES: Final = frozenset({"parameter_with_state", "from_type_v2"})
 """Roles whose values may contain containers without being one."""
-_ITEM_COST: Final = 8
-"""What an item of a list or tuple counts that a constructor copies, in bytes."""
+_ITEM_COST: Final = 8  # what an item of a list or tuple counts that a constructor copies, in bytes
 _COPIED: Final = {
     "encode": 0, "bytearray": 0, "size": 0, "numpy_scalar": 1, "numpy_array": 0, "ordered_dict": 0, "set": 0,
     "frozenset": 0,
@@ -307,8 +306,7 @@ def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], 
 
 
 _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
-_WORD: Final = 64
-"""No key there is longer: a long text could make the file another format's too, a tar."""
+_WORD: Final = 64  # no key there is longer: a long text could make the file another format's too, a tar
 
 
 def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
@@ -330,8 +328,7 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
     """Check the magic number, the protocol and the writer's system."""
     first = decode_next(cursor, budget)
     if type(first.value) is not int or first.value != LEGACY_MAGIC:
-        message = "a pickle, but not a torch file: its first value is not torch's magic number"
-        raise UnsupportedError(message, offset=0)
+        raise UnsupportedError("a pickle, but not a torch file: its first value is not torch's magic number", offset=0)
     _checked(first, cursor)
     protocol = _plain(cursor, budget)
     if type(protocol) is not int or protocol != LEGACY_PROTOCOL:
@@ -472,8 +469,7 @@ def decode_pth(
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
     start = quote(head.decode("latin-1"))
-    message = f"expected a torch zip or a legacy torch file, got a file that starts with {start}"
-    raise TensorError(message, offset=0)
+    raise TensorError(f"expected a torch zip or a legacy torch file, got a file that starts with {start}", offset=0)
 
 
 # -- the torch zip (FORMAT.md 6.1, 6.2) ---------------------------------------------------------------

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-_BATCH: Final = 1000
-"""Items of an OrderedDict that one SETITEMS sets, as in CPython's pickler."""
+_BATCH: Final = 1000  # items of an OrderedDict that one SETITEMS sets, as in CPython's pickler
 _UTILS: Final = "torch._utils"
 
 

@@ -246,8 +246,7 @@ def as_array(value: Any, path: str) -> np.ndarray:
     try:
         return np.asarray(value.detach() if hasattr(value, "detach") else value)
     except (TypeError, ValueError, RuntimeError) as error:
-        message = f"{quote(path)} cannot be converted to an array: {str(error)[:200]}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"{quote(path)} cannot be converted to an array: {str(error)[:200]}") from None
 
 
 class _Walk:
@@ -501,8 +500,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, array.itemsize)
 
 
-_LEVELS: Final = ("bool", "int", "float", "complex")
-"""A dtype may become one of its own level or a higher one."""
+_LEVELS: Final = ("bool", "int", "float", "complex")  # A dtype may become one of its own level or a higher one
 
 
 def with_arrays(

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from sbformat.pth.state_dict import StateDict
 
-_DEEPEST: Final = 15
-"""Containers in containers; each takes three levels of JSON, of which a reader allows 64."""
+_DEEPEST: Final = 15  # containers in containers; each takes three levels of JSON, of which a reader allows 64
 _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
 _MOST_VALUES: Final = 200_000

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sbformat.pth.state_dict import StateDict
 
 
-_VALUES: Final = 10_000
-"""Values that are counted: these take 30 ms."""
+_VALUES: Final = 10_000  # values that are counted: these take 30 ms
 _ROWS: Final = 50
 _CHARACTERS: Final = 80
 _MANY: Final = 10**15

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sbformat.pth.array_streams import ArrayStream
     from sbformat.pth.values import Chunk
 
-_PATH_COST: Final = 256
-"""The number of characters of a path that count as one more value."""
+_PATH_COST: Final = 256  # the number of characters of a path that count as one more value
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _CONTAINERS: Final = (*_KEYED, *_INDEXED, Dict)

@@ -105,8 +105,7 @@ def check_attributes(attributes: Mapping[str, object]) -> None:
     """
     for name, value in attributes.items():
         if name in _NOT_OF_LOAD and not (name == "policy_class" and isinstance(value, type)):
-            message = f"sbformat.sb3.load has no argument {name}, which is one of rebuild: {_NOT_OF_LOAD[name]}"
-            raise TypeError(message)
+            raise TypeError(f"sbformat.sb3.load has no argument {name}, which is one of rebuild: {_NOT_OF_LOAD[name]}")
 
 
 def make_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,8 +252,7 @@ A = TypeVar("A")
 
 _ALWAYS_READ: Final = ("policy_class", "observation_space", "action_space")
 """Keys of ``data`` that ``custom_objects`` may supply to an archive that lacks them: SB3 loads no agent without one."""
-_NOT_WORTH_A_WARNING: Final = frozenset({"verbose"})
-"""Keys that change what is printed, and nothing else."""
+_NOT_WORTH_A_WARNING: Final = frozenset({"verbose"})  # keys that change what is printed, and nothing else
 
 
 @overload

@@ -30,12 +30,10 @@ def find_installed_release() -> str:
     try:
         import stable_baselines3
     except ImportError:
-        message = "to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError("to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'") from None
     first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
     if (first, second) < min(RELEASES):
-        message = f"expected SB3 {min(RELEASES)} or later, got {first}.{second}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected SB3 {min(RELEASES)} or later, got {first}.{second}")
     return str(min(Release(first, second), NEWEST))
 
 
@@ -47,19 +45,16 @@ def find_class(algorithm: object) -> Any:
     if isinstance(algorithm, type):
         return algorithm
     if not isinstance(algorithm, str):
-        message = f"algorithm: expected a class or its name, got {type(algorithm).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"algorithm: expected a class or its name, got {type(algorithm).__name__}")
     if algorithm not in ALGORITHMS:
-        message = f"{quote(algorithm, 80)} is not an algorithm of SB3; available: {', '.join(ALGORITHMS)}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{quote(algorithm, 80)} is not an algorithm of SB3; available: {', '.join(ALGORITHMS)}")
     find_installed_release()
     for package in _PACKAGES:
         try:
             return getattr(import_module(package), algorithm)
         except (ImportError, AttributeError):
             continue
-    message = f"the installed Stable-Baselines3 has no {algorithm}: pip install sb3-contrib"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"the installed Stable-Baselines3 has no {algorithm}: pip install sb3-contrib")
 
 
 def find_name(algorithm: type) -> str | None:

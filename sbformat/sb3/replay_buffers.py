@@ -49,8 +49,7 @@ _MODULES: Final = {
 """SB3's classes by name, and the modules that they are saved under."""
 _OLD_MODULES: Final = {"stable_baselines3.her.her_replay_buffer", "stable_baselines3.her.replay_buffer"}
 _NUMBERS: Final = "biuf"
-_OPTIONAL: Final = "timeouts"
-"""An array that SB3 did not have before 1.1."""
+_OPTIONAL: Final = "timeouts"  # an array that SB3 did not have before 1.1
 _OF_EPISODES: Final = ("ep_start", "ep_length")
 
 
@@ -143,8 +142,7 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
         arguments |= _make_her_arguments(found)
     if hasattr(cls, "set_env"):
         if model.env is None:
-            message = "a HerReplayBuffer needs an environment: pass env when loading the model"
-            raise UnsupportedError(message)
+            raise UnsupportedError("a HerReplayBuffer needs an environment: pass env when loading the model")
         arguments["env"] = model.env
     count = (rows if is_own else 1) * found.n_envs
     spaces = model.observation_space, model.action_space
@@ -166,8 +164,7 @@ def _find_class(found: ReplayBuffer, model: Any) -> tuple[Any, bool]:
 
         cls = HerReplayBuffer if name == _HER else getattr(buffers, name, None)
         if cls is None:
-            message = f"the installed Stable-Baselines3 has no {name}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"the installed Stable-Baselines3 has no {name}")
         return cls, False
     if own is not None and (own.__module__, own.__qualname__) == (module, name):
         return own, True
@@ -211,15 +208,13 @@ def _take_array(
     if name not in arrays:
         if name == _OPTIONAL:
             return np.zeros(shape, empty.dtype)
-        message = f"expected an array {quote(name)} of shape {shape} for the spaces of the model"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected an array {quote(name)} of shape {shape} for the spaces of the model")
     array = arrays[name]
     if has_rows and array.shape == (axes[0], *shape[2:]) and axes[1] == 1:  # actions before SB3 1.4
         array = array.reshape(shape)
     if array.shape != shape or array.dtype.kind not in _NUMBERS:
         expected = f"expected {quote(name)} to be numbers of shape {shape} for the spaces of the model"
-        message = f"{expected}, got {array.dtype} of shape {array.shape}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{expected}, got {array.dtype} of shape {array.shape}")
     return array if array.flags.writeable else array.copy()
 
 
@@ -250,8 +245,7 @@ def _check_episodes(made: Any, rows: int) -> None:
     for name, most in (("ep_start", rows - 1), ("ep_length", rows), ("_current_ep_start", rows - 1)):
         array = getattr(made, name, None)
         if array is not None and array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() > most):
-            message = f"invalid replay buffer: expected {name} to be integers from 0 to {most}"
-            raise TensorError(message)
+            raise TensorError(f"invalid replay buffer: expected {name} to be integers from 0 to {most}")
 
 
 def _list_steps(found: ReplayBuffer) -> tuple[int, int, dict[str, np.ndarray]]:
@@ -265,8 +259,7 @@ def _list_steps(found: ReplayBuffer) -> tuple[int, int, dict[str, np.ndarray]]:
     for episode in found.episodes():
         stop = start + episode.length
         if stop > rows:
-            message = f"invalid replay buffer: expected at most {rows} steps"
-            raise TensorError(message)
+            raise TensorError(f"invalid replay buffer: expected at most {rows} steps")
         for name, steps in found.steps(episode).items():
             if name not in made:
                 made[name] = np.zeros((rows, 1, *steps.shape[1:]), steps.dtype)

@@ -34,8 +34,7 @@ WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta
 _FORMS: Final = (
     'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
 )
-_LEAST_FRACTION: Final = 1e-12
-"""SB3 divides by the end fraction."""
+_LEAST_FRACTION: Final = 1e-12  # SB3 divides by the end fraction
 _SB3_UTILS: Final = "stable_baselines3.common.utils"
 
 

@@ -104,8 +104,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
 _ZIPPED: Final = frozenset({"sb3", "sbx", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; the tensors of a pickle have none, and may be larger than memory."""
 _STATISTICS: Final = ("mean", "var", "count")
-_HOLDERS: Final = ("obs_rms", "ret_rms")
-"""The attributes of a VecNormalize that are statistics, or dicts of them."""
+_HOLDERS: Final = ("obs_rms", "ret_rms")  # the attributes of a VecNormalize that are statistics, or dicts of them
 
 
 def check_readable(archive: Archive) -> Iterator[Problem]:
@@ -233,8 +232,7 @@ def validate(
     if errors:
         first = f"{errors[0].entry}{errors[0].loc and ' ' + errors[0].loc}: {errors[0].message}"
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        message = f"{first}{more}"
-        raise ValidationError(message, problems=problems)
+        raise ValidationError(f"{first}{more}", problems=problems)
     return problems
 
 

@@ -58,8 +58,7 @@ def bundle(
     if not isinstance(vecnormalize, VecNormalize):
         vecnormalize = read_vecnormalize(vecnormalize, limits=limits)
     if archive.format not in SB3_ARCHIVES:
-        message = f"expected a whole archive of SB3 to add statistics to, got a {archive.format}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected a whole archive of SB3 to add statistics to, got a {archive.format}")
     if has_entries(archive) and not overwrite:
         message = "the archive already contains statistics (it is a bundle); overwrite=True or --force replaces them"
         raise UnsupportedError(message)

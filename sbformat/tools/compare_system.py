@@ -238,7 +238,6 @@ _RULES: Final[dict[str, Callable[[_Comparison], _Outcome]]] = {
     "Gymnasium": _judge_gymnasium,
     "OpenAI Gym": _judge_gym,
 }
-_PACKAGES: Final = {"PyTorch": "torch", "OpenAI Gym": "gym"}
-"""The distributions that have another name than their row."""
+_PACKAGES: Final = {"PyTorch": "torch", "OpenAI Gym": "gym"}  # the distributions that have another name than their row
 _NEEDED: Final = {"Stable-Baselines3": "SB3", "PyTorch": "torch", "Numpy": "numpy", "Cloudpickle": "cloudpickle"}
 """What SB3 loads no archive without."""

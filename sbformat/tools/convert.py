@@ -33,20 +33,16 @@ if TYPE_CHECKING:
 
 ConvertFormat: TypeAlias = Literal["sb3", "pth", "safetensors"]
 
-_TEXT_BYTES: Final = 1 << 20
-"""Largest entry of text that is stored in the metadata."""
+_TEXT_BYTES: Final = 1 << 20  # largest entry of text that is stored in the metadata
 _ESCAPED: Final = bytes((*range(0x20), 0x7F, *range(0xC0, 0x100))) + b'"\\'
 """First bytes, in UTF-8, of the characters that JSON escapes."""
-_MAX_ESCAPES: Final = 1 << 18
-"""Escaped characters in all texts of the metadata: each costs a reader much memory."""
+_MAX_ESCAPES: Final = 1 << 18  # escaped characters in all texts of the metadata: each costs a reader much memory
 _HEADER_BYTES: Final = 60 << 20
 """Largest header of a safetensors file: sbformat reads 64 MiB of JSON, the safetensors library 100 MB."""
 _HEADER_NODES: Final = 1_800_000
 _ROW_BYTES: Final = 200
-_ROW_NODES: Final = 30
-"""Upper bounds for a tensor in the header, besides its name and shape."""
-_LENGTH_BYTES: Final = 21
-"""Upper bound for a number in a shape, with its comma."""
+_ROW_NODES: Final = 30  # upper bounds for a tensor in the header, besides its name and shape
+_LENGTH_BYTES: Final = 21  # upper bound for a number in a shape, with its comma
 _FORMATS: Final[dict[str, ConvertFormat]] = {".zip": "sb3", ".pth": "pth", ".safetensors": "safetensors"}
 
 Arrays: TypeAlias = Mapping[str, Any]

@@ -223,8 +223,7 @@ def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive)
     selected: set[str] = set()
     parts = (only,) if isinstance(only, str) else require_names(only, "only")
     if not parts:
-        message = "expected at least one name in only; None compares everything"
-        raise ValueError(message)
+        raise ValueError("expected at least one name in only; None compares everything")
     for part in parts:
         if not members.get(part):
             present = [name for name, found in members.items() if found]
@@ -235,8 +234,7 @@ def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive)
 
 # -- entries ------------------------------------------------------------------------------------------
 
-_CHARACTERS_PER_ROW: Final = 256
-"""Characters of a location that count as one more reported row."""
+_CHARACTERS_PER_ROW: Final = 256  # characters of a location that count as one more reported row
 
 
 def diff(
@@ -274,8 +272,7 @@ def diff(
     for name, value in (("rtol", rtol), ("atol", atol)):
         require_type(value, (int, float), f"{name} to be a number")
         if not (math.isfinite(value) and value >= 0):
-            message = f"expected {name} to be a finite number of 0 or more, got {value}"
-            raise ValueError(message)
+            raise ValueError(f"expected {name} to be a finite number of 0 or more, got {value}")
     tolerance = Tolerance(float(rtol), float(atol))
     old, new = (read(source, limits=limits, on_unknown="inert") for source in (old, new))
     comparison = _Comparison(old, new, tolerance)
@@ -392,8 +389,7 @@ def _decode_all(name: str, archive: Archive) -> None:
 # -- values -------------------------------------------------------------------------------------------
 
 _SHOWN: Final = 60
-_TEXT: Final = 1000
-"""Characters of a version or a field of the system info."""
+_TEXT: Final = 1000  # characters of a version or a field of the system info
 _NAMED: Final = 3
 _ABSENT: Final = object()
 
@@ -503,8 +499,7 @@ def _compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
 # -- state dicts --------------------------------------------------------------------------------------
 
 _FLAGS: Final = ("requires_grad", "is_parameter")
-_ITEMS: Final = 16
-"""Elements of a tensor that are listed; a larger one is described by its dtype and shape."""
+_ITEMS: Final = 16  # elements of a tensor that are listed; a larger one is described by its dtype and shape
 
 
 class _StateDictsComparer:

@@ -97,8 +97,7 @@ def edit(
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            message = f"expected pairs of a key and a value in assign, got {quote(pair)}"
-            raise TypeError(message)
+            raise TypeError(f"expected pairs of a key and a value in assign, got {quote(pair)}")
         require_type(pair[0], str, "keys in assign to be str")
     archive = read(source, limits=limits)
     archive.require_writable()
@@ -161,8 +160,7 @@ def _parse_target(target: str) -> list[str]:
     if not target.startswith("/"):
         return [target]
     if re.search("~(?![01])", target):
-        message = f"{quote(target)} is not a JSON pointer: write ~0 for a ~ in a key, and ~1 for a /"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{quote(target)} is not a JSON pointer: write ~0 for a ~ in a key, and ~1 for a /")
     return [part.replace("~1", "/").replace("~0", "~") for part in target[1:].split("/")]
 
 
@@ -176,11 +174,9 @@ def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | l
     for at in range(1, len(path) + 1):
         where = quote(_render_pointer(path[:at]))
         if isinstance(value, Serialized):
-            message = f"{where} points into a serialized value, which can only be replaced as a whole"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{where} points into a serialized value, which can only be replaced as a whole")
         if not isinstance(value, (dict, list)):
-            message = f"{where} points into a value that is neither an object nor an array"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{where} points into a value that is neither an object nor an array")
         if at < len(path):
             value = value[_find_index(value, path[:at])]
     return value  # type: ignore[no-any-return]

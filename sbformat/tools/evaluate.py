@@ -39,8 +39,7 @@ def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int 
     try:
         import gymnasium
     except ModuleNotFoundError:
-        message = "to run an environment, gymnasium is needed: pip install 'sbformat[gym]'"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError("to run an environment, gymnasium is needed: pip install 'sbformat[gym]'") from None
     limit = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
         return gymnasium.make(env_id, **limit, **arguments)
@@ -74,8 +73,7 @@ class FrameStack:
         channels_first = order == "first" or (order is None and space.is_image() and space.shape[0] == min(space.shape))
         self._axis = 0 if channels_first else -1
         if not space.bounds or not space.shape:
-            message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}")
         low, high = (np.concatenate([np.asarray(bound)] * frames, self._axis) for bound in space.bounds)
         self.space = _make_box(space, low, high)
         self._stacked = np.zeros(self.space.shape, self.space.dtype)
@@ -104,11 +102,10 @@ def require_fit(policy: Space, environment: Space, what: Literal["observation", 
     channels first or last, since a policy transposes them.
     """
     if not _fits(policy, environment, is_action=what == "action"):
-        message = (
+        raise ValidationError(
             f"the {what} space of the environment does not fit the policy: expected {render_line(policy)}, got "
             f"{render_line(environment)}"
         )
-        raise ValidationError(message)
 
 
 def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
@@ -312,30 +309,23 @@ def _check_arguments(
     """Check the arguments of :func:`evaluate`."""
     for name, value in numbers.items():
         if isinstance(value, bool):
-            message = f"expected {name} to be a number, got {value}"
-            raise TypeError(message)
+            raise TypeError(f"expected {name} to be a number, got {value}")
         if value is not None or name == "episodes":
             require_type(value, int, f"{name} to be a number")
             if value < 1:  # type: ignore[operator]
-                message = f"expected {name} to be at least 1, got {value}"
-                raise ValueError(message)
+                raise ValueError(f"expected {name} to be at least 1, got {value}")
     if isinstance(source, Policy) and vecnormalize is not None:
-        message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
-        raise TypeError(message)
+        raise TypeError("vecnormalize: a policy has its own statistics; pass them to load_policy")
     if hasattr(env, "num_envs"):
         name = type(env).__name__
-        message = f"expected one environment, got {name}, which is vectorized: pass the environment inside it"
-        raise TypeError(message)
+        raise TypeError(f"expected one environment, got {name}, which is vectorized: pass the environment inside it")
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
         expected = "with env_kwargs" if env_kwargs else "or an environment"
-        message = f"expected an id of gymnasium {expected}, got {env!r:.100}"
-        raise TypeError(message)
+        raise TypeError(f"expected an id of gymnasium {expected}, got {env!r:.100}")
     if order is not None and order not in get_args(ChannelsOrder):
-        message = f"expected 'first' or 'last' as channels_order, got {order!r:.100}"
-        raise ValueError(message)
+        raise ValueError(f"expected 'first' or 'last' as channels_order, got {order!r:.100}")
     if order is not None and numbers["frame_stack"] is None:
-        message = "channels_order: expected frame_stack with it, the number of frames"
-        raise ValueError(message)
+        raise ValueError("channels_order: expected frame_stack with it, the number of frames")
 
 
 class _Wrapper:

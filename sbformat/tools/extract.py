@@ -240,8 +240,7 @@ def extract(
     """
     patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
     if not patterns:
-        message = "expected at least one name or pattern in tensors; '*' selects all"
-        raise ValueError(message)
+        raise ValueError("expected at least one name or pattern in tensors; '*' selects all")
     archive = read_in_place(source, limits=limits, on_unknown="inert")
     kind = detect_format(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}

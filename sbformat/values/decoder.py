@@ -22,17 +22,14 @@ if TYPE_CHECKING:
     from sbformat.pth.context import DecodeContext
 
 _STORING_ROLES: Final = frozenset({"cell", "function", "record"})
-_CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})
-"""Types of composite values that are not nodes."""
-_NODES_PER_CALL: Final = 5
-"""Cost of decoding a call, in nodes of a pickle."""
+_CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})  # types of composite values that are not nodes
+_NODES_PER_CALL: Final = 5  # cost of decoding a call, in nodes of a pickle
 
 
 _Size: TypeAlias = tuple[int, int]
 """Size of a container with all nodes in it, of which a shared one counts wherever it is used: the number of items, and
 the bytes of text, bytes and numbers."""
-_SMALL: Final = (8, 64)
-"""Every container up to this size is charged as this size."""
+_SMALL: Final = (8, 64)  # every container up to this size is charged as this size
 
 
 class Decoder(NodeContext):

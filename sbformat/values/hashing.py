@@ -23,8 +23,7 @@ _UNHASHABLE: Final[dict[type, str]] = {list: "a list", Dict: "a dict", Set: "a s
 _UNHASHABLE_OBJECTS: Final = frozenset({"portable_array", *SPACE_TYPES})
 """Kinds of objects whose classes have an ``__eq__`` and no ``__hash__``."""
 _NUMBERS: Final = (int, float, bool)
-_LINEAR_PROBES: Final = 9
-"""Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
+_LINEAR_PROBES: Final = 9  # adjacent slots that CPython's sets probe before they jump; dicts probe none
 _PERTURB_SHIFT: Final = 5
 _PROBES_A_KEY: Final = 32
 """Probes that are allowed per key on average; tables that were not made to collide need fewer than 6."""

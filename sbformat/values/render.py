@@ -36,8 +36,7 @@ _ITEMS: Final = 64
 _CHARACTERS: Final = 200
 _BITS: Final = 64
 _INLINE: Final = 4
-_REPORT_CHARACTERS: Final = 1 << 24
-"""Characters of JSON in all values of one report."""
+_REPORT_CHARACTERS: Final = 1 << 24  # characters of JSON in all values of one report
 _ROW_CHARACTERS: Final = 16
 FROM_BYTECODE: Final = "understood from bytecode"
 

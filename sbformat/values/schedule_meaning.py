@@ -25,14 +25,11 @@ Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule | Inte
 SAMPLED: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The remaining progress at which a schedule is sampled for people."""
 _CARRIED: Final = (Function, types.CarriedObject, types.Partial)
-_DEEPEST: Final = 8
-"""Schedules within schedules."""
-_FITTED: Final = 200
-"""Intervals of the training at whose ends a schedule is compared with a simpler one."""
+_DEEPEST: Final = 8  # schedules within schedules
+_FITTED: Final = 200  # intervals of the training at whose ends a schedule is compared with a simpler one
 _FRACTIONS: Final = tuple(part / 20 for part in range(20, 0, -1))
 """End fractions that are tried, the whole training first."""
-_GAIN: Final = 0.5
-"""How much smaller the squared error of a form with one more number has to be."""
+_GAIN: Final = 0.5  # how much smaller the squared error of a form with one more number has to be
 
 
 class ScheduleMeaning(Record):

@@ -22,5 +22,4 @@ def __getattr__(name: str) -> object:
         from sbformat.formats.vecnormalize import pickles
 
         return getattr(pickles, name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

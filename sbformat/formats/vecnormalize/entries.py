@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 ENTRIES: Final = (SETTINGS_ENTRY, ARRAYS_ENTRY)
 FORMAT_VERSION: Final = 1
-_ONE: Final = "array"
-"""Written for one array, or one set of statistics, instead of the list of keys of several."""
+_ONE: Final = "array"  # written for one array, or one set of statistics, instead of the list of keys of several
 _STATISTICS: Final = ("obs_rms", "ret_rms")
 _LAST: Final = ("old_obs", "old_reward")
 _SPACES: Final = ("observation_space", "action_space")
@@ -60,8 +59,7 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
     try:
         arrays = save(_write_arrays(value))
     except UnicodeEncodeError:
-        message = "a key of the observations is not valid UTF-8, which safetensors needs"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError("a key of the observations is not valid UTF-8, which safetensors needs") from None
     try:
         is_exact = _read(settings, arrays, limits) == value
     except DataError:  # duplicate keys

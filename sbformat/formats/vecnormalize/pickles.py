@@ -342,8 +342,7 @@ _CLASS: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize
 _STATISTICS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
 _MOST_ENVS: Final = 65_536
 """Up to so many environments get a seed and options each; with more, SB3 takes those of the wrapped environment."""
-_ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)
-"""Limits for pickles that this module wrote."""
+_ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)  # limits for pickles that this module wrote
 
 
 def write_vecnormalize(

@@ -29,15 +29,11 @@ FLAGS: Final = ("training", "norm_obs", "norm_reward")
 EXACT: Final = 2**53
 """Every integer up to it is a float."""
 
-_KINDS: Final = "biuf"
-"""Kinds of numpy dtypes that can be normalized."""
-_OBSERVATION_KINDS: Final = "biufc"
-"""Kinds of numpy dtypes that an observation may have."""
+_KINDS: Final = "biuf"  # kinds of numpy dtypes that can be normalized
+_OBSERVATION_KINDS: Final = "biufc"  # kinds of numpy dtypes that an observation may have
 _MOST_ENVS: Final = 2**31
-_MOST_LEVELS: Final = 20
-"""Levels of a space: its JSON (17.6) is then within the default limit of depth."""
-_MOST_KEYS: Final = 8
-"""Keys in a repr."""
+_MOST_LEVELS: Final = 20  # levels of a space: its JSON (17.6) is then within the default limit of depth
+_MOST_KEYS: Final = 8  # keys in a repr
 
 
 class _Comparable:
@@ -342,8 +338,7 @@ def _number(value: Any, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        message = f"{name} is larger than any float"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"{name} is larger than any float") from None
 
 
 def _freeze(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
@@ -365,8 +360,7 @@ def _require_array(value: Any, name: str, kinds: str = _KINDS) -> Any:
     try:
         array = np.asarray(value)
     except ValueError:
-        message = f"expected an array as {name}, got lists of different lengths"
-        raise TensorError(message) from None
+        raise TensorError(f"expected an array as {name}, got lists of different lengths") from None
     if array.dtype.hasobject:
         refuse(f"expected an array of numbers as {name}")
     if array.dtype.kind not in kinds:
@@ -409,8 +403,7 @@ def require_fit(vecnormalize: VecNormalize, space: object, otherwise: str) -> No
         listed = "; ".join(row.message for row in mismatches[:_LISTED])
         left = len(mismatches) - _LISTED
         more = f"; and {left} more" if left > 0 else ""
-        message = f"the statistics do not fit the agent ({otherwise}): {listed}{more}"
-        raise ValidationError(message, problems=mismatches)
+        raise ValidationError(f"the statistics do not fit the agent ({otherwise}): {listed}{more}", problems=mismatches)
 
 
 def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Mismatch]:

@@ -308,8 +308,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it."""
     scheme = find_scheme(url)
     if "::" in url:
-        message = f"expected one URL, got a chain: {quote(hide_secrets(url))}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected one URL, got a chain: {quote(hide_secrets(url))}")
     try:
         import fsspec.config
         import fsspec.core

@@ -117,8 +117,7 @@ class HttpFile:
         try:
             self._named = _parse_url(url, needs_host=True)
         except ValueError:
-            message = f"expected a URL with the name of a server, got {quote(self.name)}"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError(f"expected a URL with the name of a server, got {quote(self.name)}") from None
         self._direct: URL | None = None  # where the redirects led, which is asked first from then on
         self.size = 0
         self._etag: str | None = None
@@ -241,8 +240,7 @@ class HttpFile:
             if target.user is None and _is_same_origin(target, self._named):
                 target = target.with_user(self._named.user).with_password(self._named.password)
         except ValueError:
-            message = f"{quote(self.name)} redirects to something that is not a URL"
-            raise UnsupportedError(message) from None
+            raise UnsupportedError(f"{quote(self.name)} redirects to something that is not a URL") from None
         return target
 
     # -- answers --------------------------------------------------------------------------------------
@@ -304,8 +302,7 @@ class HttpFile:
             raise changed(self.name)
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
-            text = f"the server compresses the file ({quote(encoding, 40)}), which was not asked for"
-            raise failed(self.name, text)
+            raise failed(self.name, f"the server compresses the file ({quote(encoding, 40)}), which was not asked for")
 
     def _is_same_version(self, response: ClientResponse) -> bool:
         """Return whether an answer is about the version of the file that was opened, as far as its headers say.

@@ -65,8 +65,7 @@ def parse_hub_url(url: str) -> HubPath | None:
     found = _REPOSITORY.fullmatch(rest)
     if found is None:
         forms = "hf://USER/REPOSITORY[@REVISION][/FILE], hf://AUTHOR or hf://?tag=TAG"
-        message = f"expected {forms}, got {quote(hide_secrets(url))}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected {forms}, got {quote(hide_secrets(url))}")
     revision = unquote(found["revision"]) if found["revision"] else None
     return HubPath(_TYPES[found["type"]], found["id"], revision, (found["path"] or "").strip("/"))
 
@@ -86,8 +85,7 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     name = hide_secrets(url)
     place = _find_place(pin_commit(url))
     if not place.path:
-        message = f"expected a file of a repository, got {quote(name)}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected a file of a repository, got {quote(name)}")
     given = as_url(url)
     endpoint = call_hub(url, lambda api: api.endpoint)
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
@@ -134,8 +132,7 @@ def find_repositories(url: str) -> list[str]:
     unknown = [name for name in query if name not in HUB_QUERY]
     limit = query.get("limit", ["0"])[-1]
     if unknown or not query or not limit.isdecimal():
-        message = f"expected a query of {', '.join(HUB_QUERY)}, got {quote(hide_secrets(url))}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected a query of {', '.join(HUB_QUERY)}, got {quote(hide_secrets(url))}")
     given: dict[str, Any] = {key: query.get(key, [None])[-1] for key in ("author", "search")}
     given |= {"filter": query.get("tag"), "limit": int(limit) or None}
     rows = list_by_client(url, lambda: _open_api(url).list_models(**given))
@@ -147,8 +144,7 @@ def _find_place(url: str) -> HubPath:
     place = parse_hub_url(url)
     if place is None:
         found = count_noun(len(find_repositories(url)), "repository", "repositories")
-        message = f"expected a repository or a file of one, got a query that finds {found}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"expected a repository or a file of one, got a query that finds {found}")
     return place
 
 

@@ -86,8 +86,7 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
     """Yield a remote folder and all folders below it, from the top down, in the order of their names."""
     scheme = find_scheme(url)
     if scheme in _WEB:
-        message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"a web server has no folders to list: {quote(hide_secrets(url))}")
     if scheme == HUB_SCHEME or (scheme in S3_SCHEMES and depth is None):
         entries = list_repository(url) if scheme == HUB_SCHEME else _list_keys(url)
         yield from (row for row in _group(entries) if depth is None or _find_depth(row.name) <= depth)
@@ -288,8 +287,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(f"(?s:{''.join(parts)})\\Z")
     except re.error:
-        message = f"expected a pattern such as *.zip or runs/[a-c]*, got {quote(text)}"
-        raise UnsupportedError(message) from None
+        raise UnsupportedError(f"expected a pattern such as *.zip or runs/[a-c]*, got {quote(text)}") from None
 
 
 def _translate(part: str) -> str:

@@ -193,6 +193,5 @@ class RemoteSource:
             self.fetched += len(data)
             if len(data) != stop - start:  # a file system that did not notice it
                 found_bytes = f"expected {stop - start} bytes, got {len(data)}"
-                message = f"{quote(self.name)} was cut off or has changed: {found_bytes}"
-                raise ContainerError(message, offset=start)
+                raise ContainerError(f"{quote(self.name)} was cut off or has changed: {found_bytes}", offset=start)
         return found

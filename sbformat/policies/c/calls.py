@@ -49,10 +49,8 @@ ARRAYS: Final = {
 """The array on the stack for each type: one for all types would be undefined behaviour."""
 
 _PER_LINE: Final = 8
-_CHUNK: Final = _PER_LINE << 10
-"""Items that are texts at the same time: numpy's array of texts has 128 bytes for each."""
-_PLAIN: Final = (np.float32(2e-4), np.float32(2e5))
-"""Where every release of numpy writes a float32 without an exponent."""
+_CHUNK: Final = _PER_LINE << 10  # items that are texts at the same time: numpy's array of texts has 128 bytes for each
+_PLAIN: Final = (np.float32(2e-4), np.float32(2e5))  # where every release of numpy writes a float32 without an exponent
 _NOT_FINITE: Final = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
@@ -266,8 +264,7 @@ def has_turned_weight(node: Node) -> bool:
 
 
 def _refuse(op: str, dtype: str) -> NoReturn:
-    message = f"{quote(op)} of {dtype} cannot be exported to C"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"{quote(op)} of {dtype} cannot be exported to C")
 
 
 def _find_expression(column: C, dtype: str) -> str:
@@ -387,12 +384,10 @@ class Memory:
         """The nodes that compute or move something."""
         self._types = types
         self._blocks: dict[str, _Block] = {}
-        self._used: dict[str, list[_Block]] = defaultdict(list)
-        """Blocks by type, in order of their offsets."""
+        self._used: dict[str, list[_Block]] = defaultdict(list)  # blocks by type, in order of their offsets
         views = {node.name: find_view(node, *types[node.inputs[0]]) for node in nodes if node.name not in copied}
         self._owners: dict[str, str] = {}
-        self._last: dict[str, int] = {}
-        """The last use of any value in the memory of an owner."""
+        self._last: dict[str, int] = {}  # the last use of any value in the memory of an owner
         for at, node in enumerate(nodes):
             is_view = views.get(node.name) is not None
             self._owners[node.name] = self._owner(node.inputs[0]) if is_view else node.name

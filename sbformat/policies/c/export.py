@@ -195,8 +195,7 @@ def check_name(name: str) -> None:
     elif len(name) > LONGEST_NAME:
         problem = f"a name of at most {LONGEST_NAME} characters"
     if problem:
-        message = f"expected {problem}, got {quote(name)}"
-        raise ValueError(message)
+        raise ValueError(f"expected {problem}, got {quote(name)}")
 
 
 def name_parameters(ports: Iterable[Port]) -> Mapping[str, str]:
@@ -234,8 +233,7 @@ def wrap_comment(lines: Iterable[str]) -> str:
     return "\n".join(["/*", *(f" * {piece}".rstrip() for piece in pieces), " */", ""])
 
 
-_UNSAFE: Final = frozenset("\"'\\?<>")
-"""Characters that an ``#include`` cannot have, or only with some compilers."""
+_UNSAFE: Final = frozenset("\"'\\?<>")  # characters that an ``#include`` cannot have, or only with some compilers
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -289,8 +287,7 @@ def export_c(
     for parameter in (argument.name for argument in arguments.arrays):
         if parameter.upper().startswith(f"{name}_".upper()):  # it could be that of a function, type or macro
             other = f"expected another name (--name) than {quote(name)}"
-            message = f"{other}: the argument {quote(parameter)} begins with it"
-            raise ValueError(message)
+            raise ValueError(f"{other}: the argument {quote(parameter)} begins with it")
     source = write_source(lowered, arguments, name, os.path.basename(header))
     files = write_files({target: source.code.encode(), header: source.header.encode()}, overwrite=overwrite)
     inputs, results = (
@@ -306,8 +303,7 @@ def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
     base = os.path.basename(text)
     stem, suffix = os.path.splitext(base)
     if suffix.lower() != ".c" or not stem:
-        message = f"expected a path that ends in .c, got {quote(base)}"
-        raise ValueError(message)
+        raise ValueError(f"expected a path that ends in .c, got {quote(base)}")
     if not base.isprintable() or _UNSAFE & set(base):
         message = f"expected a file name without quotes, backslashes, question marks and brackets, got {quote(base)}"
         raise ValueError(message)

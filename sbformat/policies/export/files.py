@@ -89,8 +89,7 @@ def require_distinct(names: Iterable[str]) -> None:
     """Refuse two inputs or outputs of one name."""
     for name, count in Counter(names).items():
         if count > 1:
-            message = f"expected inputs and outputs of different names, got {quote(name, 80)} twice"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"expected inputs and outputs of different names, got {quote(name, 80)} twice")
 
 
 # -- metadata -----------------------------------------------------------------------------------------

@@ -144,11 +144,9 @@ def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
     names = require_names(outputs, "outputs")
     for name in names:
         if name not in graph.outputs:
-            message = f"expected outputs among {', '.join(map(quote, graph.outputs))}, got {quote(name)}"
-            raise ValueError(message)
+            raise ValueError(f"expected outputs among {', '.join(map(quote, graph.outputs))}, got {quote(name)}")
     if not names:
-        message = f"expected at least one output, of {', '.join(map(quote, graph.outputs))}"
-        raise ValueError(message)
+        raise ValueError(f"expected at least one output, of {', '.join(map(quote, graph.outputs))}")
     require_distinct(names)
     return names
 
@@ -299,8 +297,7 @@ class Narrowed:
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {name: narrow_array(array) for name, array in constants.items()}
         self._exact = constants
-        self._names: dict[str, str] = {}
-        """The value that has replaced another one, by its name."""
+        self._names: dict[str, str] = {}  # the value that has replaced another one, by its name
         self.types: dict[str, Result] = {item.name: (item.dtype, item.shape) for item in inputs}
         """Of inputs and results of nodes."""
         self._made: dict[str, Node] = {}
@@ -497,8 +494,7 @@ def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) ->
 
 def _name_weights_file(target: str) -> str:
     if not target.lower().endswith(_SUFFIX):
-        message = f"expected a path that ends in {_SUFFIX}, got {quote(target)}"
-        raise ValueError(message)
+        raise ValueError(f"expected a path that ends in {_SUFFIX}, got {quote(target)}")
     made = target[: -len(_SUFFIX)] + _WEIGHTS_SUFFIX
     name = os.path.basename(made)
     if "\\" in name or not name.isprintable():  # a lone surrogate, which is a byte that is not UTF-8, is not printable

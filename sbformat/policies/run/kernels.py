@@ -397,11 +397,10 @@ def call(
         copies = [operand.copy() for operand in operands]
         result = np.asarray(function(dict(zip(keys, copies))) if keys else function(*copies))
         if result.shape != out.shape or not np.can_cast(result.dtype, out.dtype, "same_kind"):
-            message = (
+            raise ValueError(
                 f"expected an array of {out.dtype} of the shape {out.shape} from the function for {quote(name)}, "
                 f"got {result.dtype} of {result.shape}"
             )
-            raise ValueError(message)
         np.copyto(out, result, casting="same_kind")
 
     yield call_function

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 NUMBERS: Final = "biuf"
 """Kinds of numpy dtypes that an observation may have."""
 _FLOATS: Final = ("float32", "float64")
-_MOST_SHOWN: Final = 20
-"""Keys and sizes in a message."""
+_MOST_SHOWN: Final = 20  # keys and sizes in a message
 
 
 def widen_inputs(graph: Graph, family: Family) -> Graph:
@@ -88,8 +87,7 @@ class ArrayReader:
             raise ValueError(message)
         array = make_array(observation, self._name)
         if array.dtype.kind not in NUMBERS:
-            message = f"expected numbers as {self._name}, got {_describe(observation)}"
-            raise ValueError(message)
+            raise ValueError(f"expected numbers as {self._name}, got {_describe(observation)}")
         if array.shape == self._shape:
             array, is_batched = array[None], False
         elif array.ndim > 0 and array.shape[1:] == self._shape:
@@ -112,8 +110,7 @@ class ArrayReader:
                 return (moved[None], False) if array.ndim == 3 else (moved, True)
         batch = str(("n", *self._shape)).replace("'", "")
         shapes = f"the shape {self._shape} of one observation, or {batch} of a batch"
-        message = f"expected {shapes}, as {self._name}, got {array.shape}"
-        raise ValueError(message)
+        raise ValueError(f"expected {shapes}, as {self._name}, got {array.shape}")
 
 
 class DictReader:
@@ -128,8 +125,7 @@ class DictReader:
             message = f"expected a dict with the keys {_join(self._readers)}, got {_describe(observation)}"
             raise ValueError(message)  # noqa: TRY004 -- one class for observations that do not fit
         if observation.keys() != self._readers.keys():
-            message = f"expected an observation with the keys {_join(self._readers)}, got {_join(observation)}"
-            raise ValueError(message)
+            raise ValueError(f"expected an observation with the keys {_join(self._readers)}, got {_join(observation)}")
         inputs: dict[str, np.ndarray] = {}
         is_batched = False
         for key, reader in self._readers.items():
@@ -138,8 +134,7 @@ class DictReader:
             is_batched = is_batched or is_batch
         if len({len(array) for array in inputs.values()}) > 1:
             shapes = ", ".join(f"{quote(key, 40)}: {np.shape(value)}" for key, value in observation.items())
-            message = f"expected single observations or batches of one size, got the shapes {shapes}"
-            raise ValueError(message)
+            raise ValueError(f"expected single observations or batches of one size, got the shapes {shapes}")
         return inputs, is_batched
 
 
@@ -169,8 +164,7 @@ def _describe(observation: Any) -> str:
     return f"a {type(observation).__name__}"
 
 
-_LARGE: Final = 1e30
-"""Standard deviations from here may overflow when they are multiplied."""
+_LARGE: Final = 1e30  # standard deviations from here may overflow when they are multiplied
 
 
 def make_sampler(
@@ -304,8 +298,7 @@ _SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Sa
 _CRITIC: Final = "critic_"
 """The beginning of the names of states that only the value depends on, which ``predict`` of SB3 does not return."""
 _GENERATOR: Final = "_generator"
-_SHOWN: Final = 8
-"""Keys in a repr."""
+_SHOWN: Final = 8  # keys in a repr
 
 
 class Policy:
@@ -363,8 +356,7 @@ class Policy:
         self._shape = observations[0].shape if space.observed == "numbers" else None
         """The shape of an observation that needs no other check."""
         self._roles: dict[str, Input] = {item.role: item for item in graph.inputs}
-        self._all_states: dict[str, list[State]] = {}
-        """By name; of SB3, one for each layer."""
+        self._all_states: dict[str, list[State]] = {}  # by name; of SB3, one for each layer
         for state in graph.states:
             self._all_states.setdefault(state.name, []).append(state)
         self._states = {name: rows for name, rows in self._all_states.items() if not name.startswith(_CRITIC)}
@@ -444,8 +436,7 @@ class Policy:
         return self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        message = "a Policy cannot be pickled: load the file in each process"
-        raise TypeError(message)
+        raise TypeError("a Policy cannot be pickled: load the file in each process")
 
     # -- acting ---------------------------------------------------------------------------------------
 
@@ -553,8 +544,7 @@ class Policy:
         is_valid = parameter < np.inf if has_logits else parameter == parameter  # noqa: PLR0124 -- NaN is not
         if not is_valid.all():
             found = f"{'logits' if has_logits else 'mean'} of the action"
-            message = f"expected numbers as {found}, got NaN or infinity, from the observation or the weights"
-            raise ValueError(message)
+            raise ValueError(f"expected numbers as {found}, got NaN or infinity, from the observation or the weights")
 
     def _sample(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Return drawn actions, and next states."""
@@ -588,11 +578,9 @@ class Policy:
         """
         if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
             if seed < 0:
-                message = f"expected a seed >= 0, got {seed}"
-                raise ValueError(message)
+                raise ValueError(f"expected a seed >= 0, got {seed}")
         elif seed is not None and not isinstance(seed, np.random.Generator):
-            message = f"expected an integer or a numpy.random.Generator as seed, got {type(seed).__name__}"
-            raise TypeError(message)
+            raise TypeError(f"expected an integer or a numpy.random.Generator as seed, got {type(seed).__name__}")
         self._seed = seed
         self.__dict__.pop(_GENERATOR, None)
         self.reset_noise()
@@ -628,8 +616,7 @@ class Policy:
     def _add_states(self, inputs: dict[str, np.ndarray], state: Any, count: int) -> None:
         parts = state if self._is_sb3 else [state]
         if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._all_states)):
-            message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe_value(state)}"
-            raise ValueError(message)
+            raise ValueError(f"expected a tuple of {len(self._states)} arrays as state, got {_describe_value(state)}")
         named = dict(zip(self._all_states if len(parts) > len(self._states) else self._states, parts))
         for name, rows in self._all_states.items():
             part = named.get(name, named.get(name.removeprefix(_CRITIC)))
@@ -656,8 +643,7 @@ class Policy:
         return [np.stack(part) if self._is_sb3 else part[0] for part in parts]
 
     def _refuse_masks(self) -> NoReturn:
-        message = "the policy does not take action_masks: only those of MaskablePPO do"
-        raise ValueError(message)
+        raise ValueError("the policy does not take action_masks: only those of MaskablePPO do")
 
 
 def _fit(value: Any, described: Input, count: int) -> np.ndarray:
@@ -665,8 +651,7 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
     array = make_array(value, described.role)
     if array.dtype.kind not in NUMBERS or array.size != count * prod(described.shape):
         expected = (count, *described.shape)
-        message = f"expected numbers of the shape {expected} as {described.role}, got {_describe_value(value)}"
-        raise ValueError(message)
+        raise ValueError(f"expected numbers of the shape {expected} as {described.role}, got {_describe_value(value)}")
     made: np.ndarray = array != 0 if described.dtype == "bool" else array
     return made.reshape(count, *described.shape)
 
@@ -674,8 +659,7 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
 def _require_count(n_envs: object, least: int) -> None:
     """Refuse what is not a number of environments."""
     if isinstance(n_envs, bool) or not isinstance(n_envs, (int, np.integer)) or n_envs < least:
-        message = f"expected an integer >= {least} as n_envs, got {escape(str(n_envs), 40)}"
-        raise ValueError(message)
+        raise ValueError(f"expected an integer >= {least} as n_envs, got {escape(str(n_envs), 40)}")
 
 
 def _render(space: Space) -> str:

@@ -51,15 +51,11 @@ if TYPE_CHECKING:
 _FILTER_RANK: Final = 4
 _PATCH_ORDER: Final = (2, 3, 1, 0)
 """The axes of filters (filters, channels, height, width), in the order that ``kernels.conv`` has them in memory."""
-_BLOCK_BYTES: Final = 1 << 19
-"""Values of a block of rows: a part of the cache that each core has (1 to 2 MiB today)."""
-_FEW_ROWS: Final = 16
-"""Rows of a block that does not fit into the cache, as of images."""
-_LARGE_BLOCK_BYTES: Final = 1 << 25
-"""Values of such a block."""
+_BLOCK_BYTES: Final = 1 << 19  # values of a block of rows: a part of the cache that each core has (1 to 2 MiB today)
+_FEW_ROWS: Final = 16  # rows of a block that does not fit into the cache, as of images
+_LARGE_BLOCK_BYTES: Final = 1 << 25  # values of such a block
 _MOST_ROWS: Final = 512
-_BATCH_SIZES: Final = 8
-"""Sizes of batches for which plans are kept."""
+_BATCH_SIZES: Final = 8  # sizes of batches for which plans are kept
 
 
 class Program:
@@ -94,8 +90,7 @@ class Program:
         self._optional = tuple(item.name for item in inputs if item.default is not None)
         for node in self._nodes:
             if node.op == "Call" and node.attributes["function"] not in self._functions:
-                message = f"expected a function for {quote(node.attributes['function'])}, got none"
-                raise UnsupportedError(message)
+                raise UnsupportedError(f"expected a function for {quote(node.attributes['function'])}, got none")
         self._forms: dict[tuple[str, ...], Folded] = {}
         self._form(())
 
@@ -296,8 +291,7 @@ class Plan:
             array = inputs.get(name)
             if array is None or array.shape != shape:
                 got = "none" if array is None else f"one of {array.shape}"
-                message = f"expected an array of the shape {shape} as {name}, got {got}"
-                raise ValueError(message)
+                raise ValueError(f"expected an array of the shape {shape} as {name}, got {got}")
             buffer[...] = array
         for step in self._steps:
             step()

@@ -181,8 +181,7 @@ def rebuild(
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
     require_type(assign, (Mapping, type(None)), "assign to be values by key")
     if on_unknown not in get_args(OnUnknown):
-        message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}")
     chosen = find_in_folder(source, limits)
     archive = read(source if chosen is None else chosen.path, limits=limits)
     return rebuild_with(archive, options)

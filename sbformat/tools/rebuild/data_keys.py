@@ -72,8 +72,7 @@ _METHODS: Final = frozenset(
     """.split()  # noqa: SIM905 -- a name a line is no better
 )
 """Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
-_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
-"""Keys whose value can be a text in SB3."""
+_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})  # keys whose value can be a text in SB3
 _MAY_BE_NULL: Final = ("tensorboard_log", "replay_buffer_class", "rollout_buffer_class", "action_noise")
 
 
@@ -238,8 +237,7 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     except UnsupportedError as error:
         if context.keeps_unknown:
             return context.handle_unknown(key, value, error.message)
-        message = f"{key}: {error.message}; SB3 loads no agent without it"
-        raise UnsupportedError(message, entry=DATA_ENTRY) from None
+        raise UnsupportedError(f"{key}: {error.message}; SB3 loads no agent without it", entry=DATA_ENTRY) from None
     if key == "observation_space" and context.her_observation is not None:
         since = changes.DICT_SPACES
         context.translate(key, f"the Dict space of observation and goals, which HER concatenated before SB3 {since}")
@@ -774,8 +772,7 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
     problems = [problem for problem in iter_problems(made) if problem.level == "error"]
     assigned = [problem for problem in problems if problem.key in context.assigned]
     if assigned:
-        message = f"{assigned[0].loc}: {assigned[0].message}"
-        raise ValidationError(message, problems=tuple(assigned))
+        raise ValidationError(f"{assigned[0].loc}: {assigned[0].message}", problems=tuple(assigned))
 
     def is_kept(key: str) -> bool:
         return context.keeps_unknown and isinstance(made[key], Serialized)

@@ -132,8 +132,7 @@ _FIRST_LAYER: Final = re.compile(
 _FIRST_LAYERS_OF_BARE_ACTOR: Final = frozenset({"actor.mu.weight", "actor.log_std.weight"})
 """First layers of SAC's actor when it has no hidden ones."""
 _MAX_CHOICES: Final = 1_000_000
-_KEYS: Final = ("achieved_goal", "desired_goal", "observation")
-"""The keys of the Dict space, in gymnasium's order."""
+_KEYS: Final = ("achieved_goal", "desired_goal", "observation")  # the keys of the Dict space, in gymnasium's order
 
 
 class HerObservation(Record):

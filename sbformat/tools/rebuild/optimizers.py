@@ -115,8 +115,7 @@ _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.
 """The prefix of the module that an optimizer trains."""
 _STEPPED: Final = ("exp_avg", "square_avg")
 """State of the torch optimizers that count their steps in a tensor: Adam and similar ones, and RMSprop."""
-_MAX_ITEMS: Final = 1_000_000
-"""Items that are copied: in a file any number of them can be shared."""
+_MAX_ITEMS: Final = 1_000_000  # items that are copied: in a file any number of them can be shared
 _MAX_STEPS: Final = 2**63
 _POLICY_OPTIONS: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("actor_critic", "Adam"): {"eps": 1e-5},

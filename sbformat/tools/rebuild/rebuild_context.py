@@ -172,8 +172,7 @@ class RebuildContext:
             try:
                 self._decoded[key] = self.archive.decode(key)
             except SbformatError as error:
-                message = f"it cannot be decoded: {error.message}"
-                raise UnsupportedError(message) from None
+                raise UnsupportedError(f"it cannot be decoded: {error.message}") from None
         return self._decoded[key]
 
     def decode_or_none(self, key: str) -> object:

@@ -85,8 +85,7 @@ class StableSource:
                 progress(len(piece))
             for first, last, digest in self._returned.get(number, ()):
                 if hashlib.sha256(piece[first:last]).digest() != digest:
-                    message = "the file changed while it was scanned"
-                    raise ContainerError(message, offset=number * PIECE_BYTES + first)
+                    raise ContainerError("the file changed while it was scanned", offset=number * PIECE_BYTES + first)
         return whole.hexdigest()
 
 
@@ -94,8 +93,7 @@ _LISTED_FORMATS: Final = frozenset({
     "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
 })  # fmt: skip
 """Formats of files in a tree that have a verdict even when nothing was found in them."""
-_MANY_ENTRIES: Final = ("sb3", "sb2-zip", "folder")
-"""Formats of archives in memory that are more than one file."""
+_MANY_ENTRIES: Final = ("sb3", "sb2-zip", "folder")  # formats of archives in memory that are more than one file
 _HEAD_BYTES: Final = 512
 _FILE: Final = Location("")
 
@@ -184,8 +182,7 @@ def _check_allowed(allow: Iterable[str]) -> frozenset[str]:
         pairs = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
         why = next(filter(None, map(explain_danger, pairs)), None)
         if why:
-            message = f"{escape(name)} cannot be allowed: it {why}"
-            raise ValueError(message)
+            raise ValueError(f"{escape(name)} cannot be allowed: it {why}")
     return allowed
 
 

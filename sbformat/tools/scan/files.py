@@ -80,8 +80,7 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
 
 
-_COPIES: Final = 2
-"""Copies that are made of bytes that may be a pickle: of the pickle, and of one of its frames."""
+_COPIES: Final = 2  # copies that are made of bytes that may be a pickle: of the pickle, and of one of its frames
 
 HEAD_BYTES: Final = 1 << 12
 """Bytes at the start of a file that identify its type."""
@@ -93,15 +92,11 @@ _RECORDS: Final = frozenset(
 _PROGRAM_STORAGES: Final = (STORAGE_FOLDER, "constants/")
 """Folders of the numbers of a TorchScript archive, which only ``torch.jit`` reads; they may begin like a pickle."""
 
-_TAR_FILES: Final = ("\0", "0", "5")
-"""Types of tar members that are files and folders."""
+_TAR_FILES: Final = ("\0", "0", "5")  # types of tar members that are files and folders
 _MAX_ZIP_DEPTH: Final = 2
-_END_WINDOW: Final = 1 << 17
-"""Readers look for the end record of a zip in the last 65,557 bytes, some in more."""
-_TAG_COST: Final = 16
-"""Cost of a YAML tag, in bytes of a pickle."""
-_FINDING_COST: Final = 400
-"""Cost of a YAML tag that is not known, in bytes of a pickle."""
+_END_WINDOW: Final = 1 << 17  # readers look for the end record of a zip in the last 65,557 bytes, some in more
+_TAG_COST: Final = 16  # cost of a YAML tag, in bytes of a pickle
+_FINDING_COST: Final = 400  # cost of a YAML tag that is not known, in bytes of a pickle
 
 
 class FileScanner(PickleScanner):

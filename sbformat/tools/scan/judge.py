@@ -542,8 +542,7 @@ def _is_as_harmful_as_arguments(node: Call) -> bool:
     return role == "partial"
 
 
-_MOST_CALLS: Final = 4
-"""Calls of calls that are followed to the class of an object."""
+_MOST_CALLS: Final = 4  # calls of calls that are followed to the class of an object
 
 
 def _find_path(args: tuple[object, ...]) -> tuple[str, str] | None:

@@ -43,10 +43,8 @@ _BYTES_PER_BYTE: Final = 4
 _EXTRA_BYTES: Final = 3 << 20
 _FRAME: Final = b"\x95"
 _FIRST_WINDOW: Final = 1 << 16
-_NODE_COST: Final = 64
-"""Cost of judging a composite value, in bytes of a pickle."""
-_ATTEMPT_COST: Final = 400
-"""Cost of an attempt to decode bytes, in bytes of a pickle."""
+_NODE_COST: Final = 64  # cost of judging a composite value, in bytes of a pickle
+_ATTEMPT_COST: Final = 400  # cost of an attempt to decode bytes, in bytes of a pickle
 
 
 class PickleScanner(ABC):

@@ -31,8 +31,7 @@ _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MAX_MEMBERS: Final = 4096
 MAX_RECOVERED: Final = 1 << 22
 """Bytes that are inflated of a damaged member."""
-_MAX_BLOBS: Final = 1 << 17
-"""More than the budget of a scan allows."""
+_MAX_BLOBS: Final = 1 << 17  # more than the budget of a scan allows
 _DEFLATED: Final = 8
 _BZIP2: Final = 12
 _LZMA: Final = 14
@@ -123,8 +122,7 @@ def _open_lzma(data: memoryview, most: int) -> LZMADecompressor:
 
     properties = data[4] if len(data) >= _LZMA_HEADER and data[2] == 5 else 255
     if properties >= 9 * 5 * 5:
-        message = "invalid LZMA properties"
-        raise lzma.LZMAError(message)
+        raise lzma.LZMAError("invalid LZMA properties")
     rest, lc = divmod(properties, 9)
     pb, lp = divmod(rest, 5)
     size = min(int.from_bytes(data[5:_LZMA_HEADER], "little"), most)
@@ -222,8 +220,7 @@ def _unescape_json(raw: bytes) -> str:
     return raw.decode("latin-1")
 
 
-_MEMORY_PER_BYTE: Final = 8
-"""Bytes of memory for each byte of a text while it is decoded, the text itself included."""
+_MEMORY_PER_BYTE: Final = 8  # bytes of memory for each byte of a text while it is decoded, the text itself included
 _MIN_TEXT: Final = 1 << 20
 
 

@@ -80,8 +80,7 @@ def make_rule_id(rule: Rule, verdict: Verdict) -> str:
 
 LEVELS: Final[dict[Verdict, str]] = dict(zip(VERDICTS, ("none", "note", "warning", "error", "error")))
 _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_SOURCE_ROOT: Final = "%SRCROOT%"
-"""The name that GitHub and CodeQL use for the top folder of the repository."""
+_SOURCE_ROOT: Final = "%SRCROOT%"  # the name that GitHub and CodeQL use for the top folder of the repository
 MAX_RESULTS: Final = 5000
 """GitHub displays 5,000 results of a log and refuses one with more than 25,000."""
 MAX_BYTES: Final = 9_000_000

@@ -51,8 +51,7 @@ LONGEST: Final = 1024
 
 _OVERLAP: Final = 8 * LONGEST
 """Bytes at the end of a piece that are examined with the next one; longer than a directive, an opening and a suffix."""
-_MOST_SEEN: Final = 1000
-"""Tags and directives that are remembered, so that they are examined once."""
+_MOST_SEEN: Final = 1000  # tags and directives that are remembered, so that they are examined once
 _ZEROS: Final = r"\0{0,3}"
 _URI: Final = r"#-;=?-Z_a-z~\[\]\0"
 """Characters of a tag, and of ruamel.yaml's, but not ``!``, which may begin another tag; and the zeros."""

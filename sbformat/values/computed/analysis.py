@@ -25,19 +25,13 @@ if TYPE_CHECKING:
 
     from sbformat.values.computed.bytecode import Release
 
-_TOLERANCE: Final = 1e-9
-"""Of the greatest value: rounding errors of a few operations are below 1e-12."""
-_MOST_STEPS: Final = 10_000
-"""Instructions and decisions of all runs. A schedule that is computed in a loop takes 3,000."""
-_NOISE: Final = 1e-10
-"""Errors of a result, of the greatest one, from which on it is not a line."""
+_TOLERANCE: Final = 1e-9  # of the greatest value: rounding errors of a few operations are below 1e-12
+_MOST_STEPS: Final = 10_000  # instructions and decisions of all runs. A schedule that is computed in a loop takes 3,000
+_NOISE: Final = 1e-10  # errors of a result, of the greatest one, from which on it is not a line
 _MOST_RUNS: Final = 400
-_NARROW: Final = 2e-14
-"""The width of the gaps between pieces that rounding leaves: no training has as many steps."""
-_LEAST: Final = 1e-15
-"""Of the points that are tried beside 0: one step of a training is more."""
-_ULPS: Final = 3
-"""Floats on each side of an end of a piece that are tried."""
+_NARROW: Final = 2e-14  # the width of the gaps between pieces that rounding leaves: no training has as many steps
+_LEAST: Final = 1e-15  # of the points that are tried beside 0: one step of a training is more
+_ULPS: Final = 3  # floats on each side of an end of a piece that are tried
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _GRID: Final = frozenset(
     {step / 32 for step in range(33)}

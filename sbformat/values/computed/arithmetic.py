@@ -46,16 +46,14 @@ FAILS: Final = "it has no finite value"
 """The reason where Python raises an error, or a number is not finite; followed by the progress."""
 _LONG: Final = "it computes with an integer that is too long"
 EPSILON: Final = 2.0**-52
-_TINY: Final = 2.0**-1074
-"""What rounding adds to numbers next to 0."""
+_TINY: Final = 2.0**-1074  # what rounding adds to numbers next to 0
 _ERRORS: Final = {"exact": 2 * EPSILON, "steps": 2 * EPSILON, "library": 8 * EPSILON, "single": 2.0**-23}
 """What a function adds to the error of its result, of which half covers how the errors of its operands are measured.
 
 ``exact`` is rounded as IEEE 754 requires, on every machine, as ``steps`` are, which jump for some operands. ``library``
 is of a C library or of numpy, whose last digits differ between machines. ``single`` is rounded to float32.
 """
-_BITS: Final = 256
-"""The largest integer of Python that is computed, in bits."""
+_BITS: Final = 256  # the largest integer of Python that is computed, in bits
 
 PYTHON: Final = frozenset({"bool", "int", "float"})
 ARRAY: Final = "array"

@@ -238,14 +238,10 @@ def list_releases(code: Code) -> tuple[Release, ...]:
     return (PYTHON_3_10 if sum(code.linetable[::2]) == len(code.bytecode) else PYTHON_3_9,)
 
 
-_ARGUMENTS_UNTIL_3_7: Final = 15
-"""The number of arguments of a code object."""
-_MOST_BYTES: Final = 1 << 14
-"""Length of a bytecode. A line of Python is about 20 bytes, and schedules have a few lines."""
-_MOST_ARGUMENTS: Final = 256
-"""Of a call; in CPython 3.5, greater numbers count arguments with names."""
-_HAVE_ARGUMENT: Final = 90
-"""The first opcode with an argument, in CPython 3.5."""
+_ARGUMENTS_UNTIL_3_7: Final = 15  # the number of arguments of a code object
+_MOST_BYTES: Final = 1 << 14  # length of a bytecode. A line of Python is about 20 bytes, and schedules have a few lines
+_MOST_ARGUMENTS: Final = 256  # of a call; in CPython 3.5, greater numbers count arguments with names
+_HAVE_ARGUMENT: Final = 90  # the first opcode with an argument, in CPython 3.5
 
 
 class Instruction(Record):
@@ -319,8 +315,7 @@ def _split(bytecode: bytes, release: Release) -> Iterator[_Raw]:
 
 
 def _refuse_release() -> NoReturn:
-    message = "its bytecode is not that of a known release of CPython"
-    raise OtherReleaseError(message)
+    raise OtherReleaseError("its bytecode is not that of a known release of CPython")
 
 
 class _Decoder:
@@ -434,13 +429,9 @@ class _Decoder:
         return [Instruction("compare", symbol), *to_bool]
 
 
-_AS_BOOL: Final = 16
-"""The bit of COMPARE_OP that makes a bool of the result (3.13)."""
+_AS_BOOL: Final = 16  # the bit of COMPARE_OP that makes a bool of the result (3.13)
 _COMPARISONS: Final = ("<", "<=", "==", "!=", ">", ">=", "in", "not in", "is", "is not")
-_ORDERINGS: Final = 6
-"""Comparisons that are still COMPARE_OP since 3.9."""
+_ORDERINGS: Final = 6  # comparisons that are still COMPARE_OP since 3.9
 _BINARY: Final = (*(2 * ("+", "&", "//", "", "", "*", "%", "|", "**", "", "-", "/", "^")), "[]")
-_IN_PLACE: Final = 13
-"""The operators of BINARY_OP (3.11); those of ``+=`` follow, and in 3.14 the subscript."""
-_POSITIVE: Final = 5
-"""The argument of CALL_INTRINSIC_1 for ``+x``."""
+_IN_PLACE: Final = 13  # the operators of BINARY_OP (3.11); those of ``+=`` follow, and in 3.14 the subscript
+_POSITIVE: Final = 5  # the argument of CALL_INTRINSIC_1 for ``+x``

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 MOST_ITEMS: Final = 200
 """Of a list, a tuple, an array or a loop."""
 _BITS: Final = 256
-_LEVELS: Final = 6
-"""Classes of which each is the base of another."""
+_LEVELS: Final = 6  # classes of which each is the base of another
 
 
 class Closure(Record):

@@ -37,17 +37,13 @@ if TYPE_CHECKING:
 
     from sbformat.values.computed.bytecode import Instruction, Release
 
-_MOST_STEPS: Final = 4_000
-"""Instructions for one progress. A schedule of four pieces, computed in a loop, takes 340."""
-_MOST_CALLS: Final = 12
-"""Calls within calls."""
+_MOST_STEPS: Final = 4_000  # instructions for one progress. A schedule of four pieces, computed in a loop, takes 340
+_MOST_CALLS: Final = 12  # calls within calls
 _MOST_VARIABLES: Final = 500
-_DECODED: Final = 16
-"""Bytes that are decoded in the time in which an instruction is executed."""
+_DECODED: Final = 16  # bytes that are decoded in the time in which an instruction is executed
 _VARARGS: Final = 0x04
 _KEYWORDS: Final = 0x08
-_SUSPENDED: Final = 0x20 | 0x80 | 0x200
-"""Flags of generators and coroutines."""
+_SUSPENDED: Final = 0x20 | 0x80 | 0x200  # flags of generators and coroutines
 INEXACT: Final = "it depends on the last digits of a number, which differ between machines"
 _HANDLES: Final = "it handles errors"
 _DIVISIONS: Final = ("/", "//", "%")
@@ -237,8 +233,7 @@ class Machine:
             if self.steps > _MOST_STEPS:
                 refuse(f"it needs more than {_MOST_STEPS} steps")
             if not 0 <= frame.position < len(instructions):
-                message = "its bytecode jumps to something other than an instruction"
-                raise OtherReleaseError(message)
+                raise OtherReleaseError("its bytecode jumps to something other than an instruction")
             instruction = instructions[frame.position]
             frame.position += 1
             frame.execute(*instruction)
@@ -463,8 +458,7 @@ class Frame:
                     self.push(item)
             case _:
                 if arg.startswith("opcode") and not machine.release.others >> int(arg.removeprefix("opcode ")) & 1:
-                    message = f"it uses {arg}"
-                    raise OtherReleaseError(message)
+                    raise OtherReleaseError(f"it uses {arg}")
                 is_name = arg.isupper() or arg.startswith("opcode")
                 refuse(_CHANGES.get(arg, f"it uses {arg}" if is_name else arg))
 

@@ -40,8 +40,7 @@ MOST_WEIGHTS: Final = 1 << 25
 """Maximum number of weights of one layer that was widened: 128 MiB in float32."""
 _RELU: Final = "relu"
 _IDENTITY: Final = ("identity", "linear")
-_POSITIVE: Final = ("relu", "leaky_relu", "elu")
-"""Activations that do not change a value of at least 0."""
+_POSITIVE: Final = ("relu", "leaky_relu", "elu")  # activations that do not change a value of at least 0
 _PAIRED: Final = {"relu": 1.0, "leaky_relu": 1.2}
 """Activations of which ``f(x) - f(-x)`` is a multiple of x: the multiple."""
 

@@ -142,8 +142,7 @@ def _show(value: object) -> str:
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
 _RMSPROP: Final = Reference("torch.optim.rmsprop", "RMSprop")
-_UNCLIPPED: Final = 1e10
-"""A norm that no gradient reaches: SB3 has no other way not to clip."""
+_UNCLIPPED: Final = 1e10  # A norm that no gradient reaches: SB3 has no other way not to clip
 _LINEAR: Final = {"linear": (0.0, 1.0), "double_linear_con": (0.125, 0.4375)}
 """End, as a part of the start, and end fraction of the schedules of ``common/schedules.py`` that are linear."""
 _DROPS: Final = {

@@ -282,8 +282,7 @@ def _find_scale(agent: Sb2Agent) -> tuple[float, float]:
     return 1.0 / extent, -float(lower[0]) / extent
 
 
-_GATES: Final = (0, 1, 3, 2)
-"""The gates of torch, by their position in SB2."""
+_GATES: Final = (0, 1, 3, 2)  # the gates of torch, by their position in SB2
 
 
 def read_lstm(agent: Sb2Agent, scope: str, inputs: Inputs) -> list[np.ndarray]:
@@ -559,8 +558,7 @@ _OBSERVATIONS: Final = "input/obs_rms"
 _RETURNS: Final = "input/ret_rms"
 
 
-_Statistics = tuple[np.ndarray, np.ndarray]
-"""Mean and standard deviation, float64."""
+_Statistics = tuple[np.ndarray, np.ndarray]  # mean and standard deviation, float64
 
 
 class _Ddpg(Record):
