@@ -44,7 +44,7 @@ SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
-PAGE_PACKAGES: Final = ("minari[hdf5]", "pillow", "pandas", "datasets")
+PAGE_PACKAGES: Final = ("sbformat[dataset]", "datasets")
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
 
 SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"

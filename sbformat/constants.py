@@ -75,3 +75,5 @@ ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
 
 PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
 """Suffixes of files that programs load as pickles (14.2)."""
+TABLES: Final = (".csv", ".parquet")
+"""Suffixes of the files that have a row for each step of a replay buffer."""

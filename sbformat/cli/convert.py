@@ -33,10 +33,14 @@ CONVERT: Final = opt.Command(
 )
 EXTRACT: Final = opt.Command(
     example="sbformat extract agent.zip -o policy.safetensors",
-    description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files.",
+    description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files; the "
+    "steps of a replay buffer to a table with a row for each, or as a dataset of Minari or d3rlpy.",
     options=(
         opt.option("path", "FILE", "an archive or a .pth file"),
-        opt.output_file("the suffix selects the format: .safetensors, .npz, or a folder of .npy; -: .safetensors"),
+        opt.output_file(
+            "the suffix selects the format: .safetensors, .npz, or a folder of .npy; of a replay buffer also .csv and "
+            ".parquet; -: .safetensors"
+        ),
         opt.option(
             "--entry",
             "NAME",
@@ -44,6 +48,12 @@ EXTRACT: Final = opt.Command(
             default="policy",
         ),
         opt.option("--tensors", "NAME", "only tensors of this name or pattern (*.weight); repeatable", action="append"),
+        opt.option(
+            "--dataset",
+            None,
+            "of a replay buffer: a folder for Minari, or an .h5 file for d3rlpy (extra dataset)",
+            choices=("minari", "d3rlpy"),
+        ),
         opt.FORCE,
         opt.reading(),
     ),
@@ -94,7 +104,8 @@ def run_extract(args: argparse.Namespace) -> int:
     """Extract tensors; return 2 when it failed."""
 
     def print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-        count, size = count_noun(len(report["tensors"]), "tensor"), format_size(report["nbytes"])
+        noun = "tensor" if report["format"] in ("safetensors", "npz", "npy-folder") else "column"
+        count, size = count_noun(len(report["tensors"]), noun), format_size(report["nbytes"])
         printer.line(f"{escape(report['output'], 1000)}: {count}, {size}")
         if report["left_behind"] and not args.tensors:
             others = "values that are not tensors (learning rates, step counts)"
@@ -114,7 +125,13 @@ def _extract(args: argparse.Namespace) -> dict[str, Any]:
         _progress.count_bytes("extracting", _count_extracted(archive, args.entry)) as advance,
     ):
         report = extract(
-            archive, output, entry=args.entry, tensors=args.tensors or "*", overwrite=args.force, progress=advance
+            archive,
+            output,
+            entry=args.entry,
+            tensors=args.tensors or "*",
+            dataset=args.dataset,
+            overwrite=args.force,
+            progress=advance,
         )
     return {**report._asdict(), "output": args.output}
 

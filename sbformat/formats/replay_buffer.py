@@ -222,6 +222,12 @@ class _ByRow:
         in_time: np.ndarray = np.roll(flags, -first, axis=0)[:count].T.copy()
         return in_time
 
+    def spans(self, table: dict[str, np.ndarray]) -> Iterator[Episode]:
+        """Yield the steps of each environment, whose episodes follow one another, as one."""
+        for env in np.unique(table["env"]).tolist():
+            chosen = table["env"] == env
+            yield Episode(env, int(table["start"][chosen][0]), int(table["length"][chosen].sum()), "unfinished")
+
     def positions(self, episode: Episode) -> np.ndarray:
         return np.arange(episode.start, episode.start + episode.length) % self._rows
 
@@ -292,6 +298,10 @@ class _ByEpisode:
             lengths = np.append(lengths, self._unfinished)
             ends = np.append(ends, _UNFINISHED)
         return {"env": np.zeros_like(rows), "start": rows * self._longest, "length": lengths, "end": ends}
+
+    def spans(self, table: dict[str, np.ndarray]) -> Iterator[Episode]:
+        for start, length in zip(table["start"].tolist(), table["length"].tolist()):
+            yield Episode(0, start, length, "unfinished")
 
     def positions(self, episode: Episode) -> np.ndarray:
         return np.arange(episode.start, episode.start + episode.length)
@@ -468,6 +478,23 @@ class ReplayBuffer:
             buffer.steps(episode)["observations"]  # of shape (episode.length, *observation_space.shape)
         """
         return self.layout.steps(episode)
+
+    def to_pandas(self) -> Any:
+        """Return all steps as a ``pandas.DataFrame``: a row for each, one environment after the other in order of time.
+
+        The columns are ``episode`` (its number), ``env``, ``end`` (of the episode), then the arrays of :meth:`steps`:
+        one of several numbers a step is ``observations.0``, ``observations.1``, ...; of more than 256, such as an
+        image, an array in one column. Values are as SB3 stores them: actions of a Box space are scaled to -1 and 1.
+
+        :raises UnsupportedError: when pandas is not installed (extra ``dataset``)
+
+        Example::
+
+            buffer.to_pandas().groupby("episode")["rewards"].sum()
+        """
+        from sbformat.formats.steps import make_frame
+
+        return make_frame(self)
 
 
 def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> ReplayBuffer:

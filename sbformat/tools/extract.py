@@ -17,8 +17,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.arrayfiles.writer import detect_format, write_arrays
-from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
-from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_names
+from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX, TABLES
+from sbformat.errors import (
+    MissingEntryError,
+    SbformatError,
+    TensorError,
+    UnsupportedError,
+    quote,
+    require_names,
+    require_type,
+)
 from sbformat.formats.vecnormalize.entries import (
     describe_settings,
     has_entries,
@@ -196,9 +204,9 @@ class ExtractReport(Record):
 
     output: str
     format: str
-    """``safetensors``, ``npz`` or ``npy-folder``."""
+    """``safetensors``, ``npz``, ``npy-folder``; of a replay buffer ``csv``, ``parquet``, ``minari`` or ``d3rlpy``."""
     tensors: tuple[str, ...]
-    """Names of the tensors in the output."""
+    """Names of the tensors in the output, or of its columns."""
     nbytes: int
     """Bytes of the tensors."""
     left_behind: int
@@ -211,6 +219,7 @@ def extract(
     *,
     entry: str = "policy",
     tensors: Iterable[str] | str = ALL,
+    dataset: str | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -219,18 +228,25 @@ def extract(
 
     A large file is read in pieces while the output is written, so it must not change meanwhile. Of statistics of
     VecNormalize the counts and settings are written as well, as arrays without dimensions; of a replay buffer its
-    position and its episodes. ::
+    position and its episodes.
+
+    The steps of a replay buffer become a table with a row for each (``.csv``, ``.parquet``, with the columns of
+    :meth:`ReplayBuffer.to_pandas`), or a dataset for offline reinforcement learning, whose actions are as the
+    environment takes them. ::
 
         sbformat.extract("ppo-cartpole.zip", "policy.safetensors")
         sbformat.extract("ppo-cartpole.zip", "all.npz", entry="all", tensors="*.weight")
         sbformat.extract("ppo-cartpole.zip", "m.npz", entry="policy.optimizer", tensors=["state/[0]/exp_avg"])
+        sbformat.extract("replay_buffer.pkl", "steps.parquet")
 
     :param source: an archive, or what :func:`sbformat.read` takes
-    :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files
+    :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files; of a replay buffer also ``.csv``
+        and ``.parquet``
     :param entry: ``policy``, ``policy.optimizer``, ..., ``statistics`` for those of a bundle, or ``all``, which names
         tensors ``entry:path`` (``entry/path`` in a folder)
     :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several; ``*`` selects
         all, also if a tensor has that name, which ``[*]`` selects
+    :param dataset: ``minari``: write a folder that Minari opens; ``d3rlpy``: an ``.h5`` file that d3rlpy opens
     :param overwrite: replace an existing output
     :param progress: called with a number of bytes whenever that many bytes of tensors were written
     :param limits: for reading
@@ -242,6 +258,13 @@ def extract(
     if not patterns:
         raise ValueError("expected at least one name or pattern in tensors; '*' selects all")
     archive = read_in_place(source, limits=limits, on_unknown="inert")
+    require_type(output, (str, os.PathLike), "a path")
+    if dataset is not None or os.path.splitext(output)[1].lower() in TABLES:
+        if entry != "policy" or patterns != (ALL,):
+            raise UnsupportedError(
+                "a table or dataset has all arrays of a replay buffer: expected no entry and no names of tensors"
+            )
+        return _extract_steps(archive, os.fspath(output), dataset, overwrite=overwrite, progress=progress)
     kind = detect_format(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
     separator = "/" if kind == "npy-folder" else ":"
@@ -270,3 +293,27 @@ def extract(
     write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
+
+
+def _extract_steps(
+    archive: Archive, output: str, dataset: str | None, *, overwrite: bool, progress: Callable[[int], None] | None
+) -> ExtractReport:
+    from sbformat.formats.replay_buffer import replay_buffer_of
+    from sbformat.formats.steps import DATASETS, write_dataset, write_table
+
+    if dataset is not None and dataset not in DATASETS:
+        raise ValueError(f"expected minari or d3rlpy as dataset, got {dataset!r}")
+    buffer = replay_buffer_of(archive)
+    nbytes = 0
+
+    def count(size: int) -> None:
+        nonlocal nbytes
+        nbytes += size
+        if progress is not None:
+            progress(size)
+
+    if dataset is None:
+        names = write_table(buffer, output, overwrite=overwrite, progress=count)
+    else:
+        names = write_dataset(buffer, output, dataset, overwrite=overwrite, progress=count)
+    return ExtractReport(output, dataset or os.path.splitext(output)[1][1:].lower(), tuple(names), nbytes, 0)
