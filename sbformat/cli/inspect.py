@@ -396,6 +396,7 @@ _LONGEST: Final = 160
 _LONGEST_SETTINGS: Final = 1000
 _MOST_SETTINGS: Final = 30
 _MOST: Final = 4  # items of a list that are printed
+_TRAINING: Final = ("agent", "env", "curve", "best", "last")
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
 """Values of settings that are not printed: rl_zoo3 writes all of its arguments."""
 _WORDS: Final = {True: "true", False: "false", None: "null"}
@@ -421,6 +422,7 @@ def _describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
     from sbformat.folders.agents import describe_doubt, find_normalization
+    from sbformat.folders.logs import read_training
 
     agents = [row._asdict() for row in report.agents]
     names = dict.fromkeys(name for row in report.agents for name in row.settings)
@@ -431,6 +433,17 @@ def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
         if agent.statistics:
             normalization, problem = find_normalization(report.path, agent, limits)
             row["doubt"] = problem or describe_doubt(agent, normalization)
+    training = {
+        names: read_training(report.path, names, limits).to_json()
+        for names in {row.logs for row in report.agents}
+        if names
+    }
+    envs = {row["path"]: row["values"].get("env") for row in settings if row["values"]}
+    for row, agent in zip(agents, report.agents):
+        row["training"] = found = training.get(agent.logs)
+        if found is not None and found["env"] is None:
+            env = next((envs[name] for name in agent.settings if isinstance(envs.get(name), str)), None)
+            row["training"] = {**found, "env": env}
     return {
         "path": hide_secrets(report.path) if is_url(report.path) else report.path,
         "agents": agents,
@@ -475,6 +488,13 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
         printer.table(title, header, rows, longest=_LONGEST, leaves_out=range(len(header)))
         settings = [(row["path"], _render_settings(row)) for row in folder["settings"]]
         printer.table("settings and results", (), settings, longest=_LONGEST_SETTINGS)
+        printer.table("training", _TRAINING, _list_training(folder["agents"]), right=(2, 3, 4), longest=_LONGEST)
+        problems = {
+            row["path"]: row["message"]
+            for agent in folder["agents"]
+            for row in (agent["training"] or {}).get("problems", ())
+        }
+        printer.table("logs that cannot be read", (), problems.items(), longest=_LONGEST_SETTINGS)
         doubts = dict.fromkeys((agent["doubt"],) for agent in folder["agents"] if agent["doubt"])
         printer.table("statistics", (), doubts, longest=_LONGEST_SETTINGS)
         used = {row["path"] for row in folder["settings"]}
@@ -489,6 +509,24 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
         ]
         printer.table("other files", (), others, longest=_LONGEST)
         printer.line()
+
+
+def _list_training(agents: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return a row for each curve of each run: the agents that share its logs are named once."""
+    runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for agent in agents:
+        runs.setdefault(tuple(agent["logs"]), []).append(agent)
+    rows = []
+    for sharing in runs.values():
+        first, found = sharing[0]["path"], sharing[0]["training"] or {}
+        more = f" and {len(sharing) - 1:,} more" if len(sharing) > 1 else ""
+        for name in ("evaluations", "training"):
+            curve = found.get(name)
+            if curve is not None:
+                points = [f"{curve[at]['reward']:,.6g} at {curve[at]['steps']:,}" for at in ("best", "last")]
+                noun = name if name == "evaluations" else "means of 100 episodes"
+                rows.append((f"{first}{more}", found["env"] or "", f"{curve['points']:,} {noun}", *points))
+    return rows
 
 
 def _render_agent(agent: dict[str, Any]) -> tuple[str, ...]:

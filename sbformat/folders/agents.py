@@ -44,6 +44,8 @@ class AgentFiles(Record):
     replay_buffer: str | None
     settings: tuple[str, ...]
     """``args.yml``, ``config.yml`` and the like."""
+    logs: tuple[str, ...]
+    """``evaluations.npz``, ``monitor.csv``, ``progress.csv`` and TensorBoard's event files of its run."""
     unzipped: str | None
     """The folder of the same name that the archive was unzipped into, as the Hugging Face tools do."""
 
@@ -124,7 +126,15 @@ def _collect(path: str, kind: Kind, index: Index, copies: set[str]) -> AgentFile
     statistics, buffer, settings = index.find_statistics(name), index.find_buffer(name), index.find_settings(name)
     unzipped = os.path.splitext(path)[0]
     return AgentFiles(
-        path, kind, role, name.steps, statistics, buffer, settings, unzipped if unzipped in copies else None
+        path,
+        kind,
+        role,
+        name.steps,
+        statistics,
+        buffer,
+        settings,
+        index.find_logs(name),
+        unzipped if unzipped in copies else None,
     )
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES
+from sbformat.folders.logs import is_log
 from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.immutable import Record
 
@@ -125,6 +126,7 @@ class Index:
         self.statistics: defaultdict[str, list[Companion]] = defaultdict(list)
         self.buffers: defaultdict[str, list[Companion]] = defaultdict(list)
         self.settings: defaultdict[str, list[str]] = defaultdict(list)
+        self.logs: defaultdict[str, list[str]] = defaultdict(list)
         self._run_folders: defaultdict[str, list[str]] = defaultdict(list)
         pairs: defaultdict[str, list[str]] = defaultdict(list)
         for file in files:
@@ -137,6 +139,8 @@ class Index:
                 self.statistics[name.folder].append(Companion((file.name,), name))
             elif file.kind == "replay-buffer":
                 self.buffers[name.folder].append(Companion((file.name,), name))
+            elif is_log(file.name):
+                self.logs[name.folder].append(file.name)
             else:
                 stem, suffix = os.path.splitext(_last(file.name).lower())
                 if suffix in YAML_SUFFIXES and stem in SETTINGS:
@@ -212,6 +216,11 @@ class Index:
     def find_settings(self, agent: FileName) -> tuple[str, ...]:
         """Return the settings files of an agent: those of the nearest folder that has some."""
         return next((tuple(self.settings[place]) for place in self.list_places(agent) if self.settings[place]), ())
+
+    def find_logs(self, agent: FileName) -> tuple[str, ...]:
+        """Return the logs of the run of an agent: of the nearest folder that has some, if it has one run."""
+        place = next((place for place in self.list_places(agent) if self.logs[place]), None)
+        return () if place is None or self._are_several(place, agent) else tuple(self.logs[place])
 
 
 def _last(name: str) -> str:

@@ -53,7 +53,7 @@ from sbformat.pth.values import refuse as refuse_tensor
 from sbformat.pth.values import refuse_unsupported, segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike

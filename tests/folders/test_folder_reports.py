@@ -34,21 +34,23 @@ def test_a_run_of_rl_zoo3(tmp_path: Path) -> None:
         "rl_model_1000_steps.zip",
         "rl_model_30000_steps.zip",
     ]
-    assert found["best_model.zip"] == ("best", None, last, None, settings, None)
-    assert found["Pendulum-v1.zip"] == ("agent", None, last, None, settings, None)
+    logs = ("0.monitor.csv",)
+    assert found["best_model.zip"] == ("best", None, last, None, settings, logs, None)
+    assert found["Pendulum-v1.zip"] == ("agent", None, last, None, settings, logs, None)
     assert found["rl_model_1000_steps.zip"] == (
         "checkpoint",
         1000,
         ("rl_model_vecnormalize_1000_steps.pkl",),
         "rl_model_replay_buffer_1000_steps.pkl",
         settings,
+        logs,
         None,
     )
 
 
 def test_a_repository_of_the_hugging_face_tools(tmp_path: Path) -> None:
     report = sbformat.inspect_folder(make_hub(tmp_path))
-    assert [row[2:] for row in report.agents] == [("agent", None, ("vec_normalize.pkl",), None, (), "sac-Pendulum")]
+    assert [row[2:] for row in report.agents] == [("agent", None, ("vec_normalize.pkl",), None, (), (), "sac-Pendulum")]
     titles = {file.path: (file.title, file.outcome) for file in report.others}
     assert titles == {
         "README.md": ("description", "ok"),

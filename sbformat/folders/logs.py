@@ -1,0 +1,296 @@
+"""Logs of training beside an agent: what it was trained in, and how its reward rose (FOLDERS.md 21).
+
+In: ``evaluations.npz`` of EvalCallback, ``monitor.csv`` of Monitor, ``progress.csv`` of SB3's logger, and TensorBoard's
+event files. Out: a :class:`Curve` of evaluations and one of training, with the environment. No file is unpickled: an
+array of objects in a ``.npz`` is refused. Lines that a run which was killed left incomplete are passed over.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import struct
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import DataError, SbformatError, UnsupportedError
+from sbformat.immutable import Record
+from sbformat.io.opening import join_path, read_start
+from sbformat.limits import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sbformat.limits import Limits
+
+MAX_BYTES: Final = 1 << 26
+"""The largest log that is read; event files of long runs have a few million bytes."""
+_EVENTS: Final = "events.out.tfevents."
+_STEPS: Final = ("time/total_timesteps", "total_timesteps", "total timesteps", "steps")
+"""Columns with the number of steps, in SB3 and SB2."""
+_EVALUATION: Final = ("eval/mean_reward",)
+_TRAINING: Final = ("rollout/ep_rew_mean", "ep_reward_mean", "ep_rew_mean", "mean 100 episode reward", "episode_reward")
+_LONGEST: Final = 100_000  # characters of a line; csv refuses fields of more
+_WINDOW: Final = 100  # episodes of a mean
+_HEAD: Final = struct.Struct("<QI")
+_DOUBLE, _BYTES, _FLOAT = 1, 2, 5
+"""Wire types of protocol buffers."""
+
+
+class Curve(Record):
+    """Mean rewards in the order of time."""
+
+    steps: tuple[int, ...]
+    """The steps of training, or for episodes those of all environments, at each point."""
+    rewards: tuple[float, ...]
+
+    @property
+    def best(self) -> int:
+        """The place of the highest reward, the first of several."""
+        return max(range(len(self.rewards)), key=lambda place: (self.rewards[place], -place))
+
+    def thin(self, most: int) -> Curve:
+        """Return means of neighbours, so that there are no more than ``most`` points."""
+        size = -(-len(self.steps) // most) or 1
+        starts = range(0, len(self.steps), size)
+        means = (math.fsum(part) / len(part) for part in (self.rewards[start : start + size] for start in starts))
+        return Curve(tuple(self.steps[min(start + size, len(self.steps)) - 1] for start in starts), tuple(means))
+
+
+class Log(Record):
+    """The contents of one file."""
+
+    env: str | None = None
+    evaluations: Curve | None = None
+    training: Curve | None = None
+    episodes: tuple[tuple[float, float, int], ...] = ()
+    """Of Monitor: when each episode ended in seconds, its reward, and its length; joined by :func:`read_training`."""
+
+
+class Training(Record):
+    """What the logs of an agent say together."""
+
+    env: str | None
+    evaluations: Curve | None
+    """Mean rewards of evaluations: of ``evaluations.npz`` if there is one."""
+    training: Curve | None
+    """Means of 100 episodes: of those of Monitor, or else as the logger wrote them."""
+    files: tuple[str, ...]
+    problems: Mapping[str, str]
+    """Why a file could not be read, by its name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the environment, and of each curve its number of points, the best and the last."""
+        problems = [{"path": name, "message": message} for name, message in self.problems.items()]
+        curves = {name: _describe_curve(getattr(self, name)) for name in ("evaluations", "training")}
+        return {"env": self.env, **curves, "files": list(self.files), "problems": problems}
+
+
+def _describe_curve(curve: Curve | None) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    points = {"best": curve.best, "last": len(curve.rewards) - 1}
+    made = {name: {"steps": curve.steps[at], "reward": curve.rewards[at]} for name, at in points.items()}
+    return {"points": len(curve.steps), **made}
+
+
+def is_log(name: str) -> bool:
+    """Return whether a file is called like a log of training."""
+    last = name.rpartition("/")[2].lower()
+    return last in ("evaluations.npz", "progress.csv") or last.endswith("monitor.csv") or last.startswith(_EVENTS)
+
+
+def read_training(top: str, names: Sequence[str], limits: Limits) -> Training:
+    """Read the logs of one agent.
+
+    :param names: paths below ``top``
+    """
+    logs: dict[str, Log] = {}
+    problems: dict[str, str] = {}
+    for name in names:
+        try:
+            logs[name] = read_log(join_path(top, name), limits)
+        except (SbformatError, OSError) as error:
+            problems[name] = str(error)
+    ordered = sorted(logs.items(), key=lambda item: not item[0].endswith((".npz", ".csv")))  # exact values come first
+    found = [log for _, log in ordered]
+    env = next((log.env for log in found if log.env), None)
+    evaluations = next((log.evaluations for log in found if log.evaluations), None)
+    ends = sorted(episode for log in found for episode in log.episodes)
+    training = _average(ends) if ends else next((log.training for log in found if log.training), None)
+    return Training(env, evaluations, training, tuple(logs), problems)
+
+
+def _average(episodes: Sequence[tuple[float, float, int]]) -> Curve:
+    """Return the mean of the last 100 episodes at the end of each, as SB3's ``rollout/ep_rew_mean``."""
+    steps = accumulate(length for _, _, length in episodes)
+    sums = [0.0, *accumulate(reward for _, reward, _ in episodes)]
+    firsts = (max(0, place - _WINDOW) for place in range(1, len(sums)))
+    return Curve(
+        tuple(steps), tuple((sums[at + 1] - sums[first]) / (at + 1 - first) for at, first in enumerate(firsts))
+    )
+
+
+def read_log(path: str, limits: Limits) -> Log:
+    """Read one log, whose name says what it is.
+
+    :param path: a file that :func:`is_log` knows
+    """
+    last = path.replace("\\", "/").rpartition("/")[2].lower()
+    if last.endswith(".npz"):
+        return _read_evaluations(path, limits)
+    data = read_start(path, MAX_BYTES + 1)
+    Budget(limits).spend("total_bytes", len(data))
+    if len(data) > MAX_BYTES:
+        message = f"expected a log of at most {MAX_BYTES:,} bytes"
+        raise UnsupportedError(message)
+    if last.startswith(_EVENTS):
+        return _make_log(_read_events(memoryview(data)))
+    lines = data.decode("utf-8", "replace").replace("\0", "").splitlines()
+    if any(len(line) > _LONGEST for line in lines):
+        raise DataError(f"expected lines of at most {_LONGEST:,} characters in a CSV file")
+    try:
+        return _read_monitor(lines) if last.endswith("monitor.csv") else _make_log(_read_progress(lines))
+    except csv.Error as error:
+        message = f"expected a CSV file: {error}"
+        raise DataError(message) from None
+
+
+def _read_evaluations(path: str, limits: Limits) -> Log:
+    """Read ``timesteps`` of shape ``(n,)`` and ``results`` of shape ``(n, episodes)``."""
+    from sbformat.arrayfiles.reader import read_arrays
+
+    arrays = read_arrays(path, limits=limits)
+    steps, results = arrays.get("timesteps"), arrays.get("results")
+    if steps is None or results is None or results.ndim != 2 or steps.shape != results.shape[:1] or not results.size:
+        message = "expected the arrays timesteps of shape (n,) and results of shape (n, episodes)"
+        raise DataError(message)
+    return Log(evaluations=Curve(tuple(map(int, steps.tolist())), tuple(results.mean(axis=1, dtype="f8").tolist())))
+
+
+def _read_monitor(lines: list[str]) -> Log:
+    header: dict[str, Any] = {}
+    if lines and lines[0].startswith("#"):
+        try:
+            found = json.loads(lines[0][1:])
+            header = found if isinstance(found, dict) else {}
+        except (ValueError, RecursionError):
+            header = {}
+    begin = _to_number(header.get("t_start")) or 0.0
+    episodes = []
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        reward, length, time = (_to_number(row.get(name)) for name in ("r", "l", "t"))
+        if reward is not None and length is not None and length >= 0:
+            episodes.append((begin + (time or 0.0), reward, int(length)))
+    env = header.get("env_id")
+    return Log(env=env if isinstance(env, str) and env != "None" else None, episodes=tuple(episodes))
+
+
+def _to_number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _read_progress(lines: list[str]) -> Iterator[tuple[str, int, float]]:
+    """Yield the name, the step and the value of each number that a row has for a curve."""
+    for row in csv.DictReader(lines):
+        step = next((number for number in (_to_number(row.get(name)) for name in _STEPS) if number is not None), None)
+        for name in (*_EVALUATION, *_TRAINING):
+            value = _to_number(row.get(name))
+            if step is not None and value is not None:
+                yield name, int(step), value
+
+
+def _make_log(points: Iterable[tuple[str, int, float]]) -> Log:
+    curves: dict[str, tuple[list[int], list[float]]] = {}
+    for name, step, value in points:
+        steps, rewards = curves.setdefault(name, ([], []))
+        steps.append(step)
+        rewards.append(value)
+    made = {name: Curve(tuple(steps), tuple(rewards)) for name, (steps, rewards) in curves.items()}
+    evaluations, training = (
+        next((made[name] for name in names if name in made), None) for names in (_EVALUATION, _TRAINING)
+    )
+    return Log(evaluations=evaluations, training=training)
+
+
+# -- event files of TensorBoard -----------------------------------------------------------------------
+
+
+def _read_events(data: memoryview) -> Iterator[tuple[str, int, float]]:
+    """Yield the scalars of an event file: records of a length, its checksum, an ``Event`` and its checksum.
+
+    The last record may be incomplete. Sources: TensorFlow ``lib/io/record_writer.h``, ``util/event.proto``.
+    """
+    at = 0
+    while at + _HEAD.size <= len(data):
+        length = _HEAD.unpack_from(data, at)[0]
+        at += _HEAD.size
+        if length > len(data) - at - 4:
+            if at == _HEAD.size:
+                message = "expected an event file of TensorBoard"
+                raise DataError(message)
+            return
+        step, summaries = 0, []
+        for number, value in _iter_fields(data[at : at + length]):
+            if number == 2 and isinstance(value, int):
+                step = value
+            elif number == 5 and isinstance(value, memoryview):
+                summaries.append(value)
+        for summary in summaries:
+            for number, value in _iter_fields(summary):
+                if number == 1 and isinstance(value, memoryview):
+                    yield from _read_scalar(value, step)
+        at += length + 4
+
+
+def _read_scalar(value: memoryview, step: int) -> Iterator[tuple[str, int, float]]:
+    fields = dict(_iter_fields(value))
+    tag, number = fields.get(1), fields.get(2)
+    name = bytes(tag).decode("utf-8", "replace") if isinstance(tag, memoryview) else ""
+    if name in _EVALUATION + _TRAINING and isinstance(number, float) and math.isfinite(number):
+        yield name, step, number
+
+
+def _iter_fields(data: memoryview) -> Iterator[tuple[int, int | float | memoryview]]:
+    """Yield the fields of a message of protocol buffers: numbers and bytes by the number of the field."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _read_varint(data, at)
+        kind = key & 7
+        size = 0
+        if kind == 0:
+            value, at = _read_varint(data, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _read_varint(data, at)
+        elif kind in (_DOUBLE, _FLOAT):
+            size = 8 if kind == _DOUBLE else 4
+        else:
+            message = f"the event file has a field of the unknown wire type {kind}"
+            raise DataError(message)
+        if size > end - at:
+            message = "the event file has a field that is longer than its message"
+            raise DataError(message)
+        part = data[at : at + size]
+        yield key >> 3, part if kind == _BYTES else struct.unpack("<d" if kind == _DOUBLE else "<f", part)[0]
+        at += size
+
+
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    message = "the event file has a number that does not end"
+    raise DataError(message)
