@@ -39,6 +39,7 @@ _MODULES: Final = {
     "pth": "StateDict TensorInfo",
     "reader": "TensorFile TensorSlice read read_parameters reads safe_open",
     "schema": "Problem iter_problems validate",
+    "spaces": "Box Dict Discrete MultiBinary MultiDiscrete",
     "tools.bundle": "Unbundled bundle unbundle",
     "tools.compare_system": "SystemRow compare_system",
     "tools.convert": "ConvertReport convert",

@@ -56,6 +56,11 @@ from sbformat.reader import safe_open as safe_open
 from sbformat.schema import Problem as Problem
 from sbformat.schema import iter_problems as iter_problems
 from sbformat.schema import validate as validate
+from sbformat.spaces import Box as Box
+from sbformat.spaces import Dict as Dict
+from sbformat.spaces import Discrete as Discrete
+from sbformat.spaces import MultiBinary as MultiBinary
+from sbformat.spaces import MultiDiscrete as MultiDiscrete
 from sbformat.tools.bundle import Unbundled as Unbundled
 from sbformat.tools.bundle import bundle as bundle
 from sbformat.tools.bundle import unbundle as unbundle

@@ -5,6 +5,10 @@
     {"constant": 0.0003}            ConstantSchedule(0.0003)
     {"linear": [0.0003, 0]}         LinearSchedule(0.0003, 0.0, 1.0)
     {"linear": [0.2, 0.05, 0.5]}    LinearSchedule(0.2, 0.05, 0.5): 0.05 after half of the training
+
+Spaces are objects with their kind, as ``inspect --format json`` prints them::
+
+    {"kind": "Box", "low": -1, "high": 1, "shape": [3]}
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import ValidationError, escape
+from sbformat.errors import DataError, ValidationError, escape
 from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
 from sbformat.known.sb3 import SCHEDULE_KEYS
+from sbformat.known.spaces import Space
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema.schemas import Problem, ProblemKind
 from sbformat.values import encode
@@ -35,6 +40,7 @@ _FORMS: Final = (
     'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
 )
 _LEAST_FRACTION: Final = 1e-12  # SB3 divides by the end fraction
+_SPACES: Final = frozenset({"observation_space", "action_space"})
 _SB3_UTILS: Final = "stable_baselines3.common.utils"
 
 
@@ -43,12 +49,14 @@ def encode_assigned(key: str, value: Any, target: Release) -> Any:
 
     :param value: JSON, or a :class:`~sbformat.Serialized`; for a key that can have a schedule also
         ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
-        :mod:`sbformat.known.types`
+        :mod:`sbformat.known.types`; for a space what :func:`sbformat.spaces.from_json` takes, or a space
     :param target: the release that loads the result
 
     >>> encode_assigned("learning_rate", {"linear": [3e-4, 0]}, Release(2, 9))
     <Serialized "<class 'stable_baselines3.common.utils.LinearSchedule'>" 114 bytes>
     """
+    if key in _SPACES and (isinstance(value, Space) or _is_form(value)):
+        return _serialize_space(key, value, target)
     schedule = parse_schedule(key, value)
     if schedule is None:
         return value
@@ -62,6 +70,23 @@ def encode_assigned(key: str, value: Any, target: Release) -> Any:
         name = f"{_SB3_UTILS}.{type(schedule).__name__}"
         hints = {"val": schedule.value} if isinstance(schedule, ConstantSchedule) else dict(vars(schedule))
     return Serialized(f"<class '{name}'>", encode(written, target), hints)
+
+
+def _is_form(value: object) -> bool:
+    """Return whether JSON stands for a value; an object of a serialized value is refused as what it is."""
+    return isinstance(value, Mapping) and ":serialized:" not in value
+
+
+def _serialize_space(key: str, value: Any, target: Release) -> Serialized:
+    """Return a space as SB3 saves it under a key."""
+    from sbformat.spaces import from_json
+
+    try:
+        space = value if isinstance(value, Space) else from_json(value)
+    except DataError as error:
+        _refuse(key, error.message)
+    module, name = space.pair
+    return Serialized(f"<class '{module}.{name}'>", encode(space, target), space.make_hints())
 
 
 def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | None:
@@ -79,7 +104,7 @@ def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | 
     if isinstance(value, Real) and not isinstance(value, bool):
         number = _check_number(key, value, "a constant schedule")
         return ConstantSchedule(number) if key in _CALLED else None
-    if not isinstance(value, Mapping) or ":serialized:" in value:  # such an object is refused as what it is
+    if not _is_form(value):
         return None
     if set(value) == {"constant"}:
         return ConstantSchedule(_check_number(key, value["constant"], "a constant schedule"))
