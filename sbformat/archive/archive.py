@@ -3,7 +3,7 @@
 Each entry is decoded at its first access. One bad entry breaks only itself: its error is raised at every access, the
 others can be read. An edit returns another archive, which shares everything that was not edited.
 
-The bytes of a ``.pth`` are in two zips, each with a CRC-32 over them; :mod:`sbformat.container.integrity` reads them
+The bytes of a ``.pth`` are in two zips, each with a CRC-32 over them; :mod:`sbformat.container.checksums` reads them
 once for both.
 """
 

@@ -59,7 +59,7 @@ def run_bundle(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.formats.vecnormalize.entries import ENTRIES
+    from sbformat.formats.vecnormalize.bundled import ENTRIES
     from sbformat.policies.loading import read_given_statistics
     from sbformat.tools.bundle import bundle
 
@@ -86,7 +86,7 @@ def run_unbundle(args: argparse.Namespace) -> int:
 def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.container.writer import write_all
     from sbformat.formats.vecnormalize import writes_vecnormalize
-    from sbformat.formats.vecnormalize.entries import ENTRIES
+    from sbformat.formats.vecnormalize.bundled import ENTRIES
     from sbformat.io.atomic import new_file, open_new
     from sbformat.tools.bundle import unbundle
 

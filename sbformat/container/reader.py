@@ -2,7 +2,7 @@
 
 In: a source. Out: the bytes of members, or a ``ContainerError``. Opening a :class:`Container` checks the structure
 (``layout``) and reads no member. A stored member is a view of the source, a deflated one is inflated in chunks under
-the budget, and the CRC-32 of either is checked when its bytes are handed out (``integrity``).
+the budget, and the CRC-32 of either is checked when its bytes are handed out (``checksums``).
 
 A deflated member that is needed whole is inflated into one buffer. A large one is not kept in memory:
 :class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every mebibyte or so; a
@@ -17,7 +17,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from sbformat.container.integrity import Checksums, refuse_member
+from sbformat.container.checksums import Checksums, refuse_member
 from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record

@@ -20,7 +20,7 @@ from sbformat.constants import (
     ZIP64_LOCATOR_SIGNATURE,
 )
 from sbformat.container import layout
-from sbformat.container.integrity import crc32_pair, refuse_member
+from sbformat.container.checksums import crc32_pair, refuse_member
 from sbformat.container.layout import MAX16, MAX32, STORED, Member, check_paths, encode_name, encode_path
 from sbformat.errors import ContainerError
 from sbformat.immutable import Record

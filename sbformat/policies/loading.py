@@ -234,7 +234,7 @@ def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> V
     if vecnormalize is True:
         raise TypeError("expected statistics as vecnormalize, or False, got True")
     if vecnormalize is None:
-        from sbformat.formats.vecnormalize.entries import read_entries
+        from sbformat.formats.vecnormalize.bundled import read_entries
 
         return read_entries(archive)
     return read_given_statistics(vecnormalize, limits)

@@ -164,7 +164,7 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
             message = "SB3 loads every .pth of an archive, and fails on this one because it is in a folder"
             yield Problem(name, "", "unexpected-entry", "error", message)
     if SETTINGS_ENTRY in archive.extra or ARRAYS_ENTRY in archive.extra:
-        from sbformat.formats.vecnormalize.entries import read_entries
+        from sbformat.formats.vecnormalize.bundled import read_entries
 
         try:
             read_entries(archive)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
+from sbformat.formats.vecnormalize.bundled import ENTRIES, has_entries, read_entries, write_entries
 from sbformat.formats.vecnormalize.pickles import read_vecnormalize
 from sbformat.formats.vecnormalize.values import VecNormalize, require_fit
 from sbformat.immutable import Record

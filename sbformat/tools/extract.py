@@ -27,7 +27,7 @@ from sbformat.errors import (
     require_names,
     require_type,
 )
-from sbformat.formats.vecnormalize.entries import (
+from sbformat.formats.vecnormalize.bundled import (
     describe_settings,
     has_entries,
     make_arrays,

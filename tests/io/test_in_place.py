@@ -55,10 +55,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
     for name in ("io.opening", "archive.entries"):
         monkeypatch.setattr(f"sbformat.{name}.LARGE_FILE_BYTES", 0)
-    monkeypatch.setattr("sbformat.container.integrity.COMBINE_BYTES", 64)
+    monkeypatch.setattr("sbformat.container.checksums.COMBINE_BYTES", 64)
     for name in ("writer", "arrayfiles.writer"):
         monkeypatch.setattr(f"sbformat.{name}.READ_AHEAD_BYTES", 64)
-    for name in ("io.source", "container.integrity"):
+    for name in ("io.source", "container.checksums"):
         monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 96)
 
 
@@ -438,7 +438,7 @@ class ChecksummedBytes:
         self.nbytes = 0
         self._crc32 = zlib.crc32
         monkeypatch.setattr(zlib, "crc32", self)
-        for name in ("io.source", "container.integrity"):
+        for name in ("io.source", "container.checksums"):
             monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 8192)
 
     def __call__(self, data: Any, value: int = 0) -> int:

@@ -361,7 +361,7 @@ def test_weights_that_change_while_they_are_written_give_a_whole_file_or_none(
                 weights[:] += 1
             return value
 
-    for name in ("writer", "integrity"):
+    for name in ("writer", "checksums"):
         monkeypatch.setattr(f"sbformat.container.{name}.zlib", Training)
     try:
         sbformat.write(archive, target, overwrite=True)

@@ -10,7 +10,7 @@ from tagged import array_value, json_value
 import sbformat
 from sbformat.arrayfiles.reader import read_safetensors
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
-from sbformat.formats.vecnormalize.entries import write_entries
+from sbformat.formats.vecnormalize.bundled import write_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

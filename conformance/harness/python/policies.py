@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import sbformat
-from sbformat.formats.vecnormalize.entries import read_space
+from sbformat.formats.vecnormalize.bundled import read_space
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:

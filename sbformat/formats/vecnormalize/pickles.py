@@ -16,7 +16,7 @@ from sbformat.container.writer import write_all
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.formats.pickled import PickledArchive, require_distinct_names, require_plain_pickle
-from sbformat.formats.vecnormalize.entries import read_entries
+from sbformat.formats.vecnormalize.bundled import read_entries
 from sbformat.formats.vecnormalize.values import (
     EXACT,
     FLAGS,

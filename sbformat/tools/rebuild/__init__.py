@@ -55,8 +55,8 @@ from sbformat.constants import (
 )
 from sbformat.errors import MissingEntryError, SbformatError, quote, require_names, require_type
 from sbformat.folders.agents import find_in_folder
-from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
-from sbformat.formats.vecnormalize.entries import read_entries
+from sbformat.formats.vecnormalize.bundled import ENTRIES as STATISTICS_ENTRIES
+from sbformat.formats.vecnormalize.bundled import read_entries
 from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import ALGORITHMS, OPTIMIZERS, list_relatives

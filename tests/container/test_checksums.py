@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.container.integrity import combine_crc32, crc32
+from sbformat.container.checksums import combine_crc32, crc32
 from tests.helpers import thresholds
 from tests.helpers.sampling import more_examples
 
@@ -57,7 +57,7 @@ def test_two_threads_compute_the_crc_of_large_bytes(monkeypatch: pytest.MonkeyPa
         threads.add(threading.current_thread().name)
         return compute(data, before)
 
-    monkeypatch.setattr("sbformat.container.integrity.zlib", types.SimpleNamespace(crc32=watch))
+    monkeypatch.setattr("sbformat.container.checksums.zlib", types.SimpleNamespace(crc32=watch))
     data = os.urandom(size)
     assert crc32(memoryview(data), before) == compute(data, before)
     assert len(threads) == (2 if size >= 1000 else 1)
