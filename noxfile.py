@@ -44,7 +44,7 @@ SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
-PAGE_PACKAGES: Final = ("sbformat[dataset]", "datasets")
+PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
 
 SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
@@ -172,7 +172,7 @@ def interop(session: nox.Session) -> None:
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)
-    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
+    session.install("-e", ".[test,interop,dataset]", *PAGE_PACKAGES)
     run_pytest(
         session, "-m", "interop", INTEROP_PART,
         env={"SBFORMAT_SB3_2_0": oldest_python, "OMP_NUM_THREADS": "1"},
