@@ -253,9 +253,8 @@ class CategoricalSampler:
         """Return the index of a choice for each component."""
         noisy: Array = generator.gumbel(size=logits.shape)  # type: ignore[assignment]
         noisy += logits
-        if len(self._parts) == 1:
-            drawn = noisy.argmax(-1)
-        else:
+        drawn: Array = noisy.argmax(-1)
+        if len(self._parts) != 1:
             drawn = np.stack([noisy[:, part].argmax(-1) for part in self._parts], -1)
         return drawn.astype(self._dtype, copy=False).reshape(len(logits), *self._shape)
 
