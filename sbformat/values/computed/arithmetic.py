@@ -222,6 +222,10 @@ def combine(symbol: str, one: Number, other: Number) -> Number:
     """Return the result of an operator, with Python's types and numpy's."""
     kinds = {one.kind, other.kind}
     kind = "" if kinds <= PYTHON else _combine_kinds(symbol, kinds)
+    if kinds & _INTEGERS.keys():
+        for side in (one, other):
+            if side.kind == "int" and not -(2**63) <= side.value < 2**63:  # numpy 1 converts both, numpy 2 fails
+                refuse(f"{_LONG} for its dtype")
     if kind in ("f8", ANY):
         one, other = convert(one, kind), convert(other, kind)
     is_root = symbol == "**" and not (other.slope == 0 and other.value in (0, 1))  # which the C library computes

@@ -23,6 +23,7 @@ from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, Line
 from sbformat.limits import Budget
 from sbformat.values import decode_blob
 from sbformat.values.computed import ComputedSchedule, examine, understand
+from sbformat.values.computed.arithmetic import NotUnderstoodError, Number, combine
 from sbformat.values.computed.bytecode import (
     PYTHON_3_9,
     PYTHON_3_10,
@@ -381,3 +382,13 @@ def test_an_adversarial_schedule_is_refused_or_what_its_cpython_computes(step: i
                 break
     assert wrong == []
     assert understood > 50 / step
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%"])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**19, 2**70])
+def test_an_integer_that_an_int64_cannot_be_is_not_combined_with_one(symbol: str, value: int) -> None:
+    wide, short = Number(value, "int"), Number(3, "i8")
+    for pair in ((wide, short), (short, wide)):
+        with pytest.raises(NotUnderstoodError, match="an integer that is too long for its dtype"):
+            combine(symbol, *pair)
+    assert combine("+", Number(2**63 - 4, "int"), short).value == 2**63 - 1
