@@ -171,7 +171,7 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
     for repository in find_repositories(query):
         if not fnmatchcase(repository[len(HUB_PREFIX) :], pattern):
             continue
-        if inner and not is_query:
+        if inner and name and not is_query:
             yield from _iter_matches(join_url(repository, inner))
         else:
             yield from _iter_commit(repository)
