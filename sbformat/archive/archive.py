@@ -25,6 +25,7 @@ from sbformat.io.source import is_by_range, iter_views
 from sbformat.limits import Budget
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
+from sbformat.pth.modules import ModuleState
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -280,21 +281,27 @@ class Archive:
         """
         entries, options, budget = self._entries, self._options, self._budget
         source = entries.source(name)
+        modules = ModuleState(budget) if self.format in ("torch-zip", "torch-legacy") else None
         try:
             if is_torch_zip(source):
                 records = open_records(source, budget, unchecked_crc=options.unchecked_crc)
                 if options.check_crc:
                     entries.check_zip(name, records)
-                state_dict = decode_zip(records, budget, on_unknown=options.on_unknown, copy=options.copy)
+                state_dict = decode_zip(
+                    records, budget, on_unknown=options.on_unknown, copy=options.copy, modules=modules
+                )
             else:
                 data = entries.read(name) if options.check_crc else entries.view(name)
                 unknown, unchecked = options.on_unknown, options.unchecked_crc
-                state_dict = decode_pth(data, budget, on_unknown=unknown, unchecked_crc=unchecked, copy=options.copy)
+                state_dict = decode_pth(
+                    data, budget, on_unknown=unknown, unchecked_crc=unchecked, copy=options.copy, modules=modules
+                )
         except SbformatError:
             if options.check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
                 entries.verify(name)
             raise
         state_dict.entry = name
+        state_dict.classes = {} if modules is None else modules.classes
         return state_dict
 
     def check(self) -> None:

@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal[
     "sb3", "sbx", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file",
-    "vecnormalize", "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html",
-    "text", "empty", "empty-zip", "unknown",
+    "vecnormalize", "running-mean-std", "replay-buffer", "array-pickle", "safetensors", "npz", "pickle", "zip",
+    "lfs-pointer", "html", "text", "empty", "empty-zip", "unknown",
 ]  # fmt: skip
 """The kinds of pickles are detected from their contents: ``sbformat.formats.pickled.classify_pickle``."""
 SB3_ARCHIVES: Final[frozenset[Kind]] = frozenset({"sb3", "folder"})
 """Kinds of whole archives whose ``data`` has the keys of SB3."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
 """Kinds of files with normalisation statistics."""
-OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}  # kinds of files with one object that is not an agent
+OBJECTS: Final[frozenset[Kind]] = STATISTICS | {
+    "replay-buffer",
+    "array-pickle",
+}  # kinds of files with one object that is not an agent
 KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
     "sbx": "SBX (Stable Baselines Jax) archive",
@@ -39,6 +42,7 @@ KIND_TITLES: Final[dict[Kind, str]] = {
     "vecnormalize": "statistics of VecNormalize",
     "running-mean-std": "running mean and variance",
     "replay-buffer": "replay buffer",
+    "array-pickle": "pickle of tensors or arrays",
 }
 """Names for people of the kinds that can be read."""
 

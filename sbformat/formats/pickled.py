@@ -30,6 +30,7 @@ from sbformat.pkl.tree import Call, Dict, Global, Unread, walk
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.decode import build_values, is_torch_zip, open_legacy, open_records, open_zip
 from sbformat.pth.file_storage import UnreadStorage
+from sbformat.pth.modules import ModuleState, holds_tensors, name_class, read_attributes, read_pairs
 from sbformat.pth.values import refuse, refuse_unsupported, tensor_info
 from sbformat.values import decode_tree
 
@@ -64,6 +65,8 @@ def classify_pickle(pickle: Pickle) -> Kind:
     if kind is not None:
         _check_names(root)
         return kind
+    if holds_tensors(root):
+        return "array-pickle"
     is_node = isinstance(root, (Call, Global))
     named = describe_node(root) if is_node else f"a {escape(type(root).__name__.lower())}"
     return refuse_unsupported(
@@ -281,6 +284,7 @@ ARRAYS: Final[dict[Kind, str]] = {
     "running-mean-std": "statistics",
     "replay-buffer": "replay_buffer",
     "policy-file": POLICY_ENTRY,
+    "array-pickle": "arrays",
 }
 """The name of the state dict with the arrays, by kind of file."""
 
@@ -303,7 +307,8 @@ class PickledArchive(SingleFileArchive):
     __slots__ = ("_known", "_pickle")
 
     def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
-        super().__init__(entries, kind, budget, options, (DATA_ENTRY, ARRAYS[kind]))
+        contents = (DATA_ENTRY, ARRAYS[kind]) if kind != "array-pickle" else (ARRAYS[kind],)
+        super().__init__(entries, kind, budget, options, contents)
         self._pickle = pickle
         self._known: dict[str, Any] = {}
 
@@ -331,14 +336,14 @@ class PickledArchive(SingleFileArchive):
         return make_once(self._known, "", self._decode_tree)
 
     def _decode_tree(self) -> tuple[Any, Decoder]:
-        return decode_tree(self._pickle, self._budget)
+        return decode_tree(ModuleState(self._budget).replace(self._pickle), self._budget)
 
     def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Return some parts of the pickle as ``data`` has them."""
         return DataBuilder(self._pickle, self._understood()[1], self._budget).build(pairs)
 
     def _data(self) -> dict[str, Any]:
-        if self.format == "running-mean-std":
+        if self.format in ("running-mean-std", "array-pickle"):
             return {}
         decoder = self._understood()[1]
         pairs = attributes_of(self._pickle.value)
@@ -348,6 +353,8 @@ class PickledArchive(SingleFileArchive):
         value, tensors = self.value, Tensors(self._budget)
         if self.format == "running-mean-std":
             tree = tensors.statistics(value)
+        elif self.format == "array-pickle":
+            tree = tensors.of(value)
         else:
             attributes = value.attributes if isinstance(value, Instance) else {}
             tree = {key: tensors.of(part) for key, part in attributes.items() if holds_arrays(part)}
@@ -377,13 +384,20 @@ _NEEDED: Final = frozenset({"observation_space", "action_space"})
 class PolicyFile(PickledArchive):
     """A policy without its algorithm: ``data`` holds the arguments of its constructor, ``policy`` its weights."""
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_classes", "_scope")
 
     def __init__(
-        self, entries: Entries, pickle: Pickle, scope: DecodeContext, budget: Budget, options: ReadOptions
+        self,
+        entries: Entries,
+        pickle: Pickle,
+        scope: DecodeContext,
+        budget: Budget,
+        options: ReadOptions,
+        classes: Mapping[str, str],
     ) -> None:
         super().__init__(entries, "policy-file", pickle, budget, options)
         self._scope = scope
+        self._classes = classes
 
     def _part(self, name: str) -> Any:
         return next(part for key, part in self._pickle.value if key == name)  # type: ignore[attr-defined]
@@ -397,12 +411,53 @@ class PolicyFile(PickledArchive):
     def _decode_state_dict(self, name: str) -> StateDict:
         pickle = self._pickle._replace(value=self._part(_STATE_DICT))
         tree = build_values(pickle, self._scope, self._options.on_unknown)
-        return StateDict(tree, self._budget, copy=self._options.copy, entry=name)
+        made = StateDict(tree, self._budget, copy=self._options.copy, entry=name)
+        made.classes = self._classes
+        return made
+
+
+_POLICIES: Final = re.compile(r"(stable_baselines3|sb3_contrib)\.[\w.]+Policy", re.ASCII)
+_ARGUMENTS: Final = frozenset({
+    "observation_space", "action_space", "net_arch", "activation_fn", "normalize_images", "features_extractor_class",
+    "features_extractor_kwargs", "optimizer_class", "optimizer_kwargs", "ortho_init", "use_sde", "log_std_init",
+    "full_std", "use_expln", "clip_mean", "n_critics", "n_quantiles", "batch_norm", "batch_norm_momentum",
+    "batch_norm_eps", "renorm_warmup_steps",
+})  # fmt: skip
+"""Arguments that ``policy.save()`` writes, and that a policy keeps under the same name, or in one of these dicts."""
+_HELD: Final = ("dist_kwargs", "actor_kwargs", "critic_kwargs")
+_OF_LSTM: Final = ("shared_lstm", "enable_critic_lstm", "lstm_kwargs")
+_OF_ARS: Final = frozenset({"observation_space", "action_space", "net_arch", "activation_fn"})
+
+
+class _WholePolicy(ModuleState):
+    """Replaces a whole policy of SB3 by what ``policy.save()`` writes of it: its state dict, and its arguments."""
+
+    def _replace(self, value: object) -> object:
+        attributes = read_attributes(value)
+        if attributes is None or not _POLICIES.fullmatch(name_class(value)) or not attributes.keys() >= _NEEDED:
+            return super()._replace(value)
+        held: dict[Any, Any] = {}
+        for name in _HELD:
+            held |= dict(read_pairs(attributes.get(name)) or ())
+        found = held | attributes
+        names = _OF_ARS if name_class(value).startswith("sb3_contrib.ars.") else _ARGUMENTS
+        arguments = Dict((name, part) for name, part in found.items() if name in names)
+        if "_squash_output" in attributes and ("ortho_init" in attributes or names is _OF_ARS):
+            arguments.append(("squash_output", attributes["_squash_output"]))
+        if "lstm_output_dim" in attributes:
+            layers = read_attributes(dict(read_pairs(attributes["_modules"]) or ()).get("lstm_actor")) or {}
+            arguments.append(("lstm_hidden_size", attributes["lstm_output_dim"]))
+            arguments.append(("n_lstm_layers", layers.get("num_layers")))
+            arguments += [(name, attributes[name]) for name in _OF_LSTM if name in attributes]
+        if "share_features_extractor" in held and "use_sde" not in held:  # TD3 alone has it as an argument
+            arguments.append(("share_features_extractor", held["share_features_extractor"]))
+        return Dict([(_STATE_DICT, super()._replace(value)), (_DATA, arguments)])
 
 
 def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> PolicyFile | None:
     """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded."""
     trial = Budget(budget.limits)
+    modules = _WholePolicy(trial)
     try:
         if is_torch_zip(opened):
             records = open_records(opened, trial, unchecked_crc=options.unchecked_crc)
@@ -414,10 +469,14 @@ def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: 
             data = opened.view(0, opened.size)
             if not _may_be(data):
                 return None
-            pickle, scope = open_legacy(data, trial)
+            pickle, scope = open_legacy(data, trial, modules)
+        if not _is_policy(pickle):
+            pickle = modules.replace(pickle)
     except SbformatError:
         return None
-    return PolicyFile(entries, pickle, scope, trial, options) if _is_policy(pickle) else None
+    if not _is_policy(pickle):
+        return None
+    return PolicyFile(entries, pickle, scope, trial, options, modules.classes)
 
 
 def _may_be(data: memoryview) -> bool:

@@ -42,6 +42,7 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "vecnormalize": "statistics of VecNormalize; pass them as vecnormalize (--vecnormalize), beside the agent",
     "running-mean-std": "normalization statistics; pass them as vecnormalize (--vecnormalize), beside the agent",
     "replay-buffer": "a replay buffer",
+    "array-pickle": "a plain pickle of tensors or arrays",
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }

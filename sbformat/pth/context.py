@@ -37,6 +37,12 @@ def _whole(storage: Storage) -> Storage:
     return storage.part_of[0] if storage.part_of else storage
 
 
+def is_class_id(reference: Persistent) -> bool:
+    """Return whether a persistent id is a class of modules: ``("module", class, file, source)``, in a legacy stream."""
+    parts = reference.id
+    return type(parts) is tuple and len(parts) == 4 and parts[0] == "module" and type(parts[1]) is Global
+
+
 class DecodeContext:
     """The storages of one ``.pth`` by key, and counts over all of its tensors.
 
@@ -45,11 +51,14 @@ class DecodeContext:
     """
 
     __slots__ = (
-        "_kept", "_open_storage", "_storages", "budget", "copied", "expanded", "height", "heights", "id_items", "items",
+        "_kept", "_open_storage", "_storages", "_takes_modules", "budget", "copied", "expanded", "height", "heights",
+        "id_items", "items",
         "limits", "ordered_dict", "states", "tensors",
     )  # fmt: skip
 
-    def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
+    def __init__(
+        self, budget: Budget, open_storage: Callable[..., Storage], id_items: int, *, takes_modules: bool = False
+    ) -> None:
         self.budget = budget
         self.limits = budget.limits
         self.id_items = id_items
@@ -70,6 +79,7 @@ class DecodeContext:
         """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
+        self._takes_modules = takes_modules
 
     def copy(self, nbytes: int) -> None:
         """Charge bytes that a constructor copies, once all copies together are larger than the pickle."""
@@ -86,7 +96,7 @@ class DecodeContext:
     def check_all(self, value: object) -> None:
         """Check the persistent ids in a value, and open their storages."""
         for node in walk(value):
-            if type(node) is Persistent:
+            if type(node) is Persistent and not (self._takes_modules and is_class_id(node)):
                 self.storage(node)
 
     def keep(self, state: Dict) -> None:

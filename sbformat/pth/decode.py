@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
+    from sbformat.pth.modules import ModuleState
 
 
 class _Frame:
@@ -309,19 +310,22 @@ _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type
 _WORD: Final = 64  # no key there is longer: a long text could make the file another format's too, a tar
 
 
-def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
-    """Return the pickle of the object in a legacy stream, and the context with the storages that follow it."""
+def open_legacy(data: memoryview, budget: Budget, modules: ModuleState | None = None) -> tuple[Pickle, DecodeContext]:
+    """Return the pickle of the object in a legacy stream, and the context with the storages that follow it.
+
+    :param modules: replaces whole modules, whose classes are persistent ids, by their state
+    """
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
     pickle = decode_next(cursor, budget)
     if pickle.flags:
         _refuse_legacy("; ".join(pickle.flags), cursor)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
-    context = DecodeContext(budget, storages.open, id_items=6)
+    context = DecodeContext(budget, storages.open, id_items=6, takes_modules=modules is not None)
     context.check_all(pickle.discarded)  # torch.load opens these storages as well
     context.check_all(pickle.value)
     storages.lay_out()
-    return pickle, context
+    return pickle if modules is None else modules.replace(pickle), context
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:
@@ -419,6 +423,8 @@ def _refuse_legacy(message: str, cursor: Cursor) -> NoReturn:
     raise TensorError(message, offset=cursor.position)
 
 
+_PICKLES: Final = ((PICKLE_RECORD, STORAGE_FOLDER), (TORCHSCRIPT_RECORD, "constants/"))
+"""The records with tensors, and the folders of their storages; the second is that of a TorchScript archive."""
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
@@ -457,14 +463,15 @@ def decode_pth(
     on_unknown: OnUnknown = "error",
     unchecked_crc: bool = False,
     copy: bool = False,
+    modules: ModuleState | None = None,
 ) -> StateDict:
-    """Do the same as :func:`loads`, within an operation's budget."""
+    """Do the same as :func:`loads`, within an operation's budget; with ``modules``, also whole modules."""
     head = bytes(data[:4])
     if head == LOCAL_SIGNATURE:
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
-        return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
+        return decode_zip(container, budget, on_unknown=on_unknown, copy=copy, modules=modules)
     if head[:1] == b"\x80":
-        pickle, context = open_legacy(data, budget)
+        pickle, context = open_legacy(data, budget, modules)
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
@@ -476,15 +483,36 @@ def decode_pth(
 
 
 def decode_zip(
-    container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
+    container: Container,
+    budget: Budget,
+    *,
+    on_unknown: OnUnknown = "error",
+    copy: bool = False,
+    modules: ModuleState | None = None,
 ) -> StateDict:
-    """Decode an opened torch zip."""
-    pickle, context, name = open_zip(container, budget)
-    with _named(name):
-        if pickle.flags:
-            refuse("; ".join(pickle.flags))
-        context.check_all(pickle.discarded)  # torch.load opens these storages as well
-        made = StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
+    """Decode an opened torch zip.
+
+    :param modules: replaces whole modules by their state; then the records of a TorchScript archive are read as well
+    """
+    tree: Any = None
+    for record, folder in _PICKLES if modules is not None else _PICKLES[:1]:
+        if record == TORCHSCRIPT_RECORD and _find_root(container) + record not in container:
+            continue
+        pickle, context, name = open_zip(container, budget, record, folder, takes_programs=modules is not None)
+        with _named(name):
+            if pickle.flags:
+                refuse("; ".join(pickle.flags))
+            context.check_all(pickle.discarded)  # torch.load opens these storages as well
+            if modules is not None:
+                pickle = modules.replace(pickle)
+                if _find_root(container) + TORCHSCRIPT_RECORD in container and not modules.classes:
+                    _refuse_program()
+            value = build_values(pickle, context, on_unknown)
+        if record == PICKLE_RECORD:
+            tree = value
+        elif isinstance(tree, dict) and isinstance(value, tuple):  # the constants of a program
+            tree.update((f"constants.{place}", part) for place, part in enumerate(value))
+    made = StateDict(tree, budget, copy=copy)
     made.records = container
     return made
 
@@ -496,12 +524,19 @@ def open_pth(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     return open_legacy(data, budget)
 
 
-def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
+def open_zip(
+    container: Container,
+    budget: Budget,
+    record: str = PICKLE_RECORD,
+    folder: str = STORAGE_FOLDER,
+    *,
+    takes_programs: bool = False,
+) -> tuple[Pickle, DecodeContext, str]:
     """Return the pickle of an opened torch zip, the context that opens its storages, and the name of its record."""
-    root = _root(container)
+    root = _root(container, takes_programs=takes_programs)
     byte_order = _byte_order(container, root)
-    folder = root + STORAGE_FOLDER
-    pickle_name = root + PICKLE_RECORD
+    folder = root + folder
+    pickle_name = root + record
     records = container.entries
     load = container.read
     is_stored = records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
@@ -555,10 +590,17 @@ def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False)
     return container
 
 
-def _root(container: Container) -> str:
+def _refuse_program() -> NoReturn:
+    refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
+
+
+def _find_root(container: Container) -> str:
+    return next(iter(container)).partition("/")[0] + "/"
+
+
+def _root(container: Container, *, takes_programs: bool) -> str:
     """Return the folder that contains all records, with its slash."""
-    first = next(iter(container))
-    root = first.partition("/")[0] + "/"
+    root = _find_root(container)
     for name in container:
         if not name.startswith(root):
             refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
@@ -571,8 +613,8 @@ def _root(container: Container) -> str:
         for name in _SPECIAL_RECORDS:
             if folded.get((root + name).casefold(), root + name) != root + name:
                 refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
-    if root + TORCHSCRIPT_RECORD in container:
-        refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
+    if root + TORCHSCRIPT_RECORD in container and not takes_programs:
+        _refuse_program()
     if root + PICKLE_RECORD not in container:
         refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root

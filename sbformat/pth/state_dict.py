@@ -83,16 +83,19 @@ class StateDict(Decoded, Mapping[Any, Any]):
     :param entry: the archive's entry, for messages
     """
 
-    __slots__ = ("_budget", "_copy", "_leaves", "entry", "records", "tree")
+    __slots__ = ("_budget", "_copy", "_leaves", "classes", "entry", "records", "tree")
 
     tree: Any
     entry: str | None
     records: Container | None
     """The torch zip that it was read from."""
+    classes: Mapping[str, str]
+    """Of a file that is a whole module: the class of each module by its path; empty for others."""
 
     def __init__(self, tree: object, budget: Budget, *, copy: bool = False, entry: str | None = None) -> None:
         self.entry = entry
         self.records = None
+        self.classes = {}
         self.tree = tree
         self._budget = budget
         self._copy = copy

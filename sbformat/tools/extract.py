@@ -288,6 +288,8 @@ def extract(
             raise
         hint = f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
         raise MissingEntryError(error.name, what=f"tensor in {quote(entry)} that matches", hint=hint) from None
+    if not chosen:
+        raise UnsupportedError(f"there is nothing to extract: {quote(entry)} has no tensors")
     arrays = {tensor.label: tensor.make() for tensor in chosen}
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
     write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)

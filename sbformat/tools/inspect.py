@@ -5,6 +5,7 @@ Statistics of VecNormalize are the exception: their arrays are small, and their 
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from sbformat.archive.hyperparameters import class_reference
 from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.reader import Container
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sbformat.policies.describe import Summary
     from sbformat.reader import ArchiveLike
 
+_LONE: Final = ("torch-zip", "torch-legacy", "policy-file")
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
 _KINDS: Final[dict[type, str]] = {
     TensorInfo: "tensor", SparseTensor: "sparse", QuantizedTensor: "quantized", MetaTensor: "meta",
@@ -173,6 +175,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         broken=tuple(broken),
         notes=(
             *archive.notes,
+            *_describe_modules(archive),
             *([_BUNDLE_NOTE] if is_bundle else []),
             *([_NORMALIZED_NOTE] if data is not None and not is_bundle and _is_normalized(archive) else []),
         ),
@@ -181,6 +184,19 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         statistics=statistics,
         not_checked=archive.not_checked(),
     )
+
+
+def _describe_modules(archive: Archive) -> list[str]:
+    """Return which whole modules a torch file contains, as sentences."""
+    notes = []
+    for name in archive.state_dicts if archive.format in _LONE else ():
+        with contextlib.suppress(SbformatError):
+            classes = archive.state_dict(name).classes
+            for path, made in classes.items():
+                if not path or ("" not in classes and path.rpartition(".")[0] not in classes):
+                    where = f"{quote(path)}: " if path else ""
+                    notes.append(f"{where}a whole module was pickled, of the class {made}; this is its state dict")
+    return notes
 
 
 def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None, str | None]:
