@@ -444,6 +444,8 @@ class _WholePolicy(ModuleState):
         arguments = Dict((name, part) for name, part in found.items() if name in names)
         if "_squash_output" in attributes and ("ortho_init" in attributes or names is _OF_ARS):
             arguments.append(("squash_output", attributes["_squash_output"]))
+        if names is not _OF_ARS:
+            arguments.append(("lr_schedule", None))  # SB3 writes a placeholder
         if "lstm_output_dim" in attributes:
             layers = read_attributes(dict(read_pairs(attributes["_modules"]) or ()).get("lstm_actor")) or {}
             arguments.append(("lstm_hidden_size", attributes["lstm_output_dim"]))

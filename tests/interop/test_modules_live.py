@@ -55,7 +55,12 @@ def test_a_policy_that_was_saved_whole_acts_as_in_sb3(name: str, is_zip: bool, t
     compare_state(tmp_path / "policy.pt", model.policy.state_dict())
     observation = np.linspace(-0.5, 0.5, model.observation_space.shape[0], dtype=np.float32)
     action, _ = sbformat.load_policy(tmp_path / "policy.pt").predict(observation, deterministic=True)
-    np.testing.assert_allclose(action, model.predict(observation, deterministic=True)[0], atol=1e-6)
+    expected, _ = model.predict(observation, deterministic=True)
+    np.testing.assert_allclose(action, expected, atol=1e-6)
+    content, _ = sbformat.rebuild_policy(tmp_path / "policy.pt")
+    (tmp_path / "policy.pth").write_bytes(content)
+    loaded = type(model.policy).load(tmp_path / "policy.pth", device="cpu")
+    np.testing.assert_allclose(loaded.predict(observation, deterministic=True)[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("is_zip", [True, False])
