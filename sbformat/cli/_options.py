@@ -194,10 +194,14 @@ def parse_columns(text: str) -> list[str]:
     return names
 
 
-def _parse_assignment(text: str) -> tuple[str, str]:
+def parse_pair(text: str, *, form: str) -> tuple[str, str]:
+    """Return the two parts of an option's value that ``=`` separates.
+
+    :param form: what the help calls the value: ``KEY=JSON``
+    """
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise argparse.ArgumentTypeError(f"expected KEY=JSON, got {escape(text)}")
+        raise argparse.ArgumentTypeError(f"expected {form}, got {escape(text)}")
     return key, value
 
 
@@ -297,7 +301,7 @@ def make_target() -> Option:
 
 def assignments(text: str) -> Option:
     """Return the option ``--set``, whose values :func:`parse_assignments` returns."""
-    return repeated("--set", "KEY=JSON", text, type=_parse_assignment)
+    return repeated("--set", "KEY=JSON", text, type=partial(parse_pair, form="KEY=JSON"))
 
 
 # -- options about output -----------------------------------------------------------------------------

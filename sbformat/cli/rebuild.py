@@ -7,6 +7,7 @@ became of each hyper-parameter and of everything else. Of many files, see :mod:`
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
@@ -69,6 +70,14 @@ REBUILD: Final = opt.Command(
             "--allow",
             "NAME",
             "keep a class or function that is not known, by its exact dotted name; SB3 calls it; repeatable",
+        ),
+        opt.repeated(
+            "--as",
+            "NAME=KNOWN",
+            "read objects of a class that is not known as those of one that is, which it extends: "
+            "my.spaces.MyBox=gymnasium.spaces.Box; repeatable",
+            dest="treat_as",
+            type=partial(opt.parse_pair, form="NAME=KNOWN"),
         ),
         opt.assignments(
             """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
@@ -161,6 +170,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
         allow=args.allow,
+        treat_as=dict(args.treat_as),
         assign=dict(opt.parse_assignments(args, _files.make_limits(args))),
         keep_system_info=args.keep_system_info,
     )
@@ -202,6 +212,7 @@ def _refuse_archive_options(args: argparse.Namespace, why: str) -> None:
         "--algorithm": args.algorithm,
         "--policy-class": args.policy_class,
         "--allow": args.allow,
+        "--as": args.treat_as,
         "--set": args.set,
         "--on-unknown": args.on_unknown != "drop",
         "--keep-system-info": args.keep_system_info,

@@ -439,7 +439,7 @@ class _WholePolicy(ModuleState):
         held: dict[Any, Any] = {}
         for name in _HELD:
             held |= dict(read_pairs(attributes.get(name)) or ())
-        found = held | attributes
+        found = {**held, **attributes}
         names = _OF_ARS if name_class(value).startswith("sb3_contrib.ars.") else _ARGUMENTS
         arguments = Dict((name, part) for name, part in found.items() if name in names)
         if "_squash_output" in attributes and ("ortho_init" in attributes or names is _OF_ARS):

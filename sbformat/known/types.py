@@ -445,7 +445,7 @@ class Instance(Value):
 
     def encode(self, encoder: Encoder) -> Call:
         row = find(self.type.pair)
-        if row.kind != "noise":
+        if row.kind != "noise" and self.type.pair not in encoder.foreign:
             refuse(f"an object of {quote(self.type)} has no form that is known to load")
         attributes = dict(self.attributes)
         if "_dtype" in (row.attributes or ()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, POLICY_ENTRY, PTH_SUFFIX
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ERAS, candidate_releases
@@ -30,7 +30,7 @@ from sbformat.nets.arguments import (
 )
 from sbformat.nets.sb3 import POLICIES, PRESETS, DQNPolicy, TD3Policy, is_on_policy, make_policy
 from sbformat.nets.wrappers import unwrap_policy
-from sbformat.pkl.tree import Global
+from sbformat.pkl.tree import Call, Global
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
@@ -167,7 +167,11 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
             return value
         if policy_class in POLICIES:
             raise NetworkError(key, f"SB3 does not support {value.class_name} spaces")
-    raise unknown_value_error(value, key, "a space")
+    error = unknown_value_error(value, key, "a space")
+    if isinstance(value, Call) and isinstance(value.func, Global) and not value.func.updates:
+        name = escape(str(value.func), 200)
+        error.message += f"; rebuild --as {name}=gymnasium.spaces.Box writes it as a Box, if that is what it extends"
+    raise error
 
 
 # -- differences ----------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ _NOT_OF_LOAD: Final = {
     "target": "the target is the installed release of SB3",
     "on_unknown": "what is not known is dropped with a warning; custom_objects replaces it, allow=[NAME] keeps a class",
     "policy_class": "custom_objects={'policy_class': CLASS} sets the class",
+    "treat_as": "custom_objects={'observation_space': SPACE} sets a space, allow=[NAME] keeps a class",
     "keep_system_info": "SB3 does not load it",
     "supplied_at_load": "custom_objects has the values",
 }

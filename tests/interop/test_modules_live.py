@@ -76,8 +76,10 @@ def test_any_module_has_the_state_dict_of_torch(is_zip: bool, tmp_path: Path) ->
 
 
 def test_torchscript_has_the_state_dict_of_torch(tmp_path: Path) -> None:
-    script = th.jit.script(th.nn.Sequential(th.nn.Linear(3, 4), th.nn.BatchNorm1d(4), th.nn.LSTM(4, 2)))
-    script.save(str(tmp_path / "script.pt"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls it deprecated
+        script = th.jit.script(th.nn.Sequential(th.nn.Linear(3, 4), th.nn.BatchNorm1d(4), th.nn.LSTM(4, 2)))
+        script.save(str(tmp_path / "script.pt"))
     archive = sbformat.read(tmp_path / "script.pt")
     found = archive.state_dict(archive.state_dicts[0])
     assert set(found.tensors()) == set(script.state_dict())

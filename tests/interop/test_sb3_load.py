@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
+import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.envs import FakeImageEnv
@@ -372,3 +373,63 @@ def test_the_folder_of_a_run_is_loaded_by_its_agent(tmp_path: Path) -> None:
     make_folder(tmp_path / "two", {"a.zip": PPO.read_bytes(), "b.zip": PPO.read_bytes()})
     with pytest.raises(UnsupportedError, match="the folder has 2 agents"):
         sbformat.sb3.load(sb3.PPO, tmp_path / "two")
+
+
+class MyBox(gym.spaces.Box):  # type: ignore[misc]
+    """A space of a user."""
+
+
+class Cosine:
+    """A schedule of a user, as an object."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end = start, end
+
+    def __call__(self, progress: float) -> float:
+        return self.end + (self.start - self.end) * progress**2
+
+
+class Steps(gym.Env):  # type: ignore[misc]
+    """An environment whose observations are a user's space."""
+
+    def __init__(self) -> None:
+        self.observation_space = MyBox(-1, 1, (3,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> Any:
+        return self.observation_space.sample(), {}
+
+    def step(self, _: Any) -> Any:
+        return self.observation_space.sample(), 1.0, False, False, {}
+
+
+def test_spaces_and_schedules_of_users_are_kept_when_they_are_allowed(tmp_path: Path) -> None:
+    names = [f"{kind.__module__}.{kind.__name__}" for kind in (MyBox, Cosine)]
+    path, out = tmp_path / "agent.zip", tmp_path / "out.zip"
+    trained = sb3.PPO(
+        "MlpPolicy", Steps(), learning_rate=Cosine(1e-3, 1e-5), clip_range=Cosine(0.2, 0.1), n_steps=8, batch_size=8,
+        device="cpu",
+    )  # fmt: skip
+    trained.learn(64)
+    trained.save(path)
+    for model in (
+        sbformat.sb3.load(sb3.PPO, path, allow=names, env=Steps(), device="cpu"),
+        load_rebuilt(path, out, allow=names),
+        load_rebuilt(path, out, allow=names[1:], treat_as={names[0]: "gymnasium.spaces.Box"}),
+    ):
+        assert model.lr_schedule(0.5) == trained.lr_schedule(0.5)
+        assert model.clip_range(0.5) == trained.clip_range(0.5)
+        assert model.observation_space == trained.observation_space
+        observation = np.full(3, 0.5, np.float32)
+        assert model.predict(observation, deterministic=True) == trained.predict(observation, deterministic=True)
+        model.learn(64)
+    assert type(model.observation_space) is gym.spaces.Box
+    with pytest.raises(UnsupportedError, match=r"custom_objects=\{'observation_space': SPACE\} sets a space"):
+        sbformat.sb3.load(sb3.PPO, path)
+
+
+def load_rebuilt(path: Path, out: Path, **options: Any) -> Any:
+    made, report = sbformat.rebuild(path, **options)
+    assert report.findings == ()
+    sbformat.write(made, out, overwrite=True)
+    return sb3.PPO.load(out, env=Steps(), device="cpu")

@@ -123,6 +123,7 @@ def rebuild(
     on_unknown: OnUnknown = "drop",
     policy_class: str | type | None = None,
     allow: Collection[str] = (),
+    treat_as: Mapping[str, str] | None = None,
     assign: Mapping[str, Any] | None = None,
     keep_system_info: bool = False,
     supplied_at_load: Collection[str] = (),
@@ -151,7 +152,10 @@ def rebuild(
         (``MlpPolicy``). For an agent of Stable Baselines 2: the class of SB2 to treat a user's class as
     :param allow: exact dotted names of unknown classes and functions to keep: SB3 imports and calls them. All others
         are dropped, and an unknown policy class is replaced by SB3's own for the algorithm and observations if all
-        weights fit it
+        weights fit it. Of a class, also its objects are kept that consist of numbers, texts and arrays: a schedule,
+        or a space with the attributes of a space of gymnasium
+    :param treat_as: known names by unknown ones: ``{"my.spaces.MyBox": "gymnasium.spaces.Box"}`` reads an object of the
+        first class as one of the second, which the result contains instead
     :param assign: values by key of ``data`` to use instead of the archive's; a schedule is a
         :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
         ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``
@@ -161,12 +165,14 @@ def rebuild(
     :param limits: as in :func:`sbformat.read`
     :return: the pair ``(archive, report)``
     :raises UnsupportedError: when the target does not have such a network, when SB3 cannot load it without what is not
-        known, for a name in ``allow`` that is known to be harmful, and for ``on_unknown="error"``
+        known, for a name in ``allow`` that is known to be harmful, for names in ``treat_as`` that cannot replace each
+        other, and for ``on_unknown="error"``
     :raises ValidationError: when the schema refuses a value of ``assign``
     :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for a missing entry
     :raises SbformatError: when an entry cannot be decoded
     :raises TypeError: when ``allow`` is a str
     """
+    require_type(treat_as, (Mapping, type(None)), "treat_as to be known names by others")
     options = Options(
         parse_target(target),
         on_unknown,
@@ -176,7 +182,9 @@ def rebuild(
         algorithm,
         policy_class,
         assign or {},
+        treat_as=dict(treat_as or {}),
     )
+    require_names([*options.treat_as, *options.treat_as.values()], "treat_as")
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
     require_type(assign, (Mapping, type(None)), "assign to be values by key")

@@ -23,12 +23,13 @@ from sbformat.known.dangerous import ADDRESS
 from sbformat.known.numpy import unpack_items
 from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER, SCHEDULE_KEYS
 from sbformat.known.spaces import DictSpace, Space
-from sbformat.known.table import current_name
+from sbformat.known.table import current_name, find
 from sbformat.known.types import (
     ConstantSchedule,
     EnumMember,
     FloatSchedule,
     Function,
+    Instance,
     InterpolatedSchedule,
     LinearSchedule,
     Partial,
@@ -40,12 +41,21 @@ from sbformat.nets.arguments import Agent, NetworkError
 from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
 from sbformat.nets.sb3 import POLICIES, require_gsde
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Global
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild import trusted
 from sbformat.tools.rebuild.optimizers import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
-from sbformat.tools.rebuild.rebuild_report import EXCLUDED, RECREATED, describe_default, find_default, refuse, show
+from sbformat.tools.rebuild.rebuild_report import (
+    EXCLUDED,
+    RECREATED,
+    describe_default,
+    find_default,
+    refuse,
+    show,
+    show_name,
+)
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
@@ -232,16 +242,26 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     try:
         meaning = context.decode(key)
         if not isinstance(meaning, Space):
-            refuse(f"{show(meaning)} is not a known space")
+            name: Any = meaning.func if isinstance(meaning, Call) else None
+            if name in context.allowed:
+                refuse(f"an object of {show_name(name)} is kept if its attributes are those of a space of gymnasium")
+            is_class = isinstance(name, Global) and not name.updates and not find(name.pair).is_known
+            is_class = is_class and trusted.describe_harm(name.pair) is None
+            advice = f"; {context.options.advice.take_space(key, str(name))}" if is_class else ""
+            refuse(f"{show(meaning)} is not a known space{advice}")
         result = context.encode(meaning)
     except UnsupportedError as error:
         if context.keeps_unknown:
             return context.handle_unknown(key, value, error.message)
-        raise UnsupportedError(f"{key}: {error.message}; SB3 loads no agent without it", entry=DATA_ENTRY) from None
+        raise UnsupportedError(f"{key}: SB3 loads no agent without it: {error.message}", entry=DATA_ENTRY) from None
     if key == "observation_space" and context.her_observation is not None:
         since = changes.DICT_SPACES
         context.translate(key, f"the Dict space of observation and goals, which HER concatenated before SB3 {since}")
         return context.encode(context.her_observation.space)
+    kept = context.allowed.encode_space(key, meaning, result, context.archive.limits)
+    if kept is not None:
+        context.keep(key, f"{show(meaning)}: its class is allowed: the loader imports it")
+        return kept
     form = "a space of gymnasium instead of gym" if meaning.library == "gym" else "encoded again"
     random = "" if meaning.random is None else "; with a new random generator"
     context.translate(key, f"{show(meaning)}: {form}{random}")
@@ -337,6 +357,8 @@ def _rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
         meaning = context.allowed.replace_names(key, meaning)
         inner = unwrap(meaning)
         function = inner.function if isinstance(inner, Partial) else inner
+        if isinstance(inner, Instance) and inner.type.pair in context.allowed.pairs:
+            return context.keep_allowed(key, meaning)
         if isinstance(function, Reference) and function.pair in context.allowed.pairs:
             return context.keep_allowed(key, meaning)
         found = find_meaning(meaning)
@@ -358,8 +380,12 @@ def _encode_schedule(context: RebuildContext, key: str, found: ScheduleMeaning, 
     """Return a schedule that SB3 has a class for, if it accepts the numbers."""
     written: Any = found.schedule
     if written is None:
+        unknown = unwrap(meaning)
+        if isinstance(unknown, Call) and unknown.func in context.allowed:
+            name = show_name(unknown.func)
+            refuse(f"an object of {name} is kept if its attributes are numbers, arrays, and texts without paths")
         reason = f" ({escape(found.reason, 100)})" if found.reason else ""
-        refuse(f"{trusted.describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}")
+        refuse(f"{trusted.describe_unknown(unknown, 'a schedule', context.options.advice)}{reason}")
     if isinstance(written, ConstantSchedule):
         _check_rate(written.value)
     elif isinstance(written, InterpolatedSchedule):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
+from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record, thaw
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
@@ -47,6 +48,14 @@ class Advice(Record):
         """Return how a class or function is kept, by its dotted name."""
         shown = escape(name, 200)
         return f"allow=['{shown}'] keeps it" if self.is_for_load else f"--allow {shown} (allow=[...]) keeps it"
+
+    def take_space(self, key: str, name: str) -> str:
+        """Return how a space of a class that is not known is kept, or taken as the one that it extends."""
+        shown = escape(name, 200)
+        if self.is_for_load:
+            return f"custom_objects={{'{key}': SPACE}} sets a space, {self.allow(name)}"
+        base = f"--as {shown}=gymnasium.spaces.Box (treat_as={{...}}) takes the class that it extends, if that is Box"
+        return f"{base}; {self.allow(name)}; --set {key}=JSON (assign={{...}}) sets a space"
 
     def set_value(self, key: str) -> str:
         """Return how a number is set for a key of ``data``."""
@@ -107,6 +116,7 @@ class Options(Record):
     assign: Mapping[str, Any] = MappingProxyType({})
     advice: Advice = FOR_REBUILD
     """What messages recommend."""
+    treat_as: Mapping[str, str] = MappingProxyType({})
 
 
 def find_source_release(archive: Archive) -> Release:
@@ -155,7 +165,7 @@ class RebuildContext:
         """The policy's arguments in the result; None when they are not known."""
         self.why_policy_replaced = ""
         """Why SB3's standard policy takes the place of the archive's."""
-        self.allowed = Allowed(options.allow)
+        self.allowed = Allowed(options.allow, options.treat_as)
         self.rows: list[Row] = []
         """The report so far."""
         self.refused: list[str] = []
@@ -170,7 +180,11 @@ class RebuildContext:
             return None
         if key not in self._decoded:
             try:
-                self._decoded[key] = self.archive.decode(key)
+                value = self.archive.data[key]
+                if isinstance(value, Serialized) and (self.options.allow or self.options.treat_as):
+                    self._decoded[key] = self.allowed.decode(value.pickle, self.archive.limits)
+                else:
+                    self._decoded[key] = self.archive.decode(key)
             except SbformatError as error:
                 raise UnsupportedError(f"it cannot be decoded: {error.message}") from None
         return self._decoded[key]

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, deque
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.errors import escape, quote
+from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.dangerous import explain_danger
-from sbformat.known.spaces import Space
-from sbformat.known.table import current_name, find, list_place
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.spaces import SPACE_TYPES, Space
+from sbformat.known.table import TABLE, current_name, find, list_place
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
@@ -35,18 +38,22 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
+from sbformat.limits import Budget
 from sbformat.nets.layers import ACTIVATIONS
+from sbformat.pkl.decode import decode_pickle
+from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
 from sbformat.tools.rebuild.rebuild_report import Required, refuse, show, show_name
-from sbformat.values import encode
+from sbformat.values import decode_tree, encode
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from sbformat.known.changes import Release
+    from sbformat.limits import Limits
     from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.rebuild_context import Advice
 
@@ -169,8 +176,13 @@ def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = Fal
 class Allowed:
     """The exact dotted names outside the tables that may be kept, none of them harmful, and those that were kept."""
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], treat_as: Mapping[str, str] = MappingProxyType({})) -> None:
         self._names = frozenset(names)
+        self._treat_as = {name: _find_known(name, known) for name, known in treat_as.items()}
+        self._objects: dict[int, tuple[Call, Instance]] = {}
+        """Objects of allowed classes by the ``id()`` of the call that makes them, and that call."""
+        self._spaces: dict[int, tuple[Space, Pair]] = {}
+        """The allowed class of a space that was read as one of gymnasium's, by ``id()``, and that space."""
         for name in sorted(self._names):
             module, _, last = name.rpartition(".")
             _refuse_harmful((module, last))
@@ -184,6 +196,43 @@ class Allowed:
     def pairs(self) -> frozenset[Pair]:
         """Module and name of those that were kept."""
         return frozenset(required.pair for required in self.required)
+
+    def decode(self, data: bytes, limits: Limits) -> object:
+        """Return the meaning of a blob, with the names that the caller chose in place of those that are not known."""
+        budget = Budget(limits)
+        pickle = decode_pickle(data, budget)
+        for step in pickle.log:
+            if isinstance(step, Global) and not step.updates:
+                step.pair = self._treat_as.get(str(step), step.pair)
+        value, decoder = decode_tree(pickle, budget)
+        for step in pickle.log:
+            if isinstance(step, Call) and (step.how, step.args) == ("NEWOBJ", ()) and step.func in self:
+                with suppress(UnrecognizedError, UnsupportedError):
+                    attributes = decoder.read_attributes(step)
+                    check_plain(attributes, frozenset(), is_foreign=True)
+                    if not contains_code(attributes) and not is_private(attributes):
+                        self._objects[id(step)] = step, Instance(Reference(*step.func.pair), attributes)  # type: ignore[attr-defined]
+        made = self._objects[id(value)][1] if id(value) in self._objects else None
+        if made is not None and "_shape" in made.attributes and isinstance(value, Call):
+            allowed: Any = value.func
+            for kind in SPACE_TYPES.values():  # its attributes tell which space it extends
+                extended = Global(f"gymnasium.spaces.{kind.module}", kind.class_name)
+                value.func = extended
+                space, _ = decode_tree(pickle, Budget(limits))
+                value.func = allowed
+                if isinstance(space, Space):
+                    self._spaces[id(space)] = space, allowed.pair
+                    return space
+        return value
+
+    def encode_space(self, place: str, space: Space, encoded: Serialized, limits: Limits) -> Serialized | None:
+        """Return the blob of a space with its allowed class instead of gymnasium's; None for any other space."""
+        if id(space) not in self._spaces:
+            return None
+        kept = self.require(place, self._spaces[id(space)][1])
+        tree: Any = decode_pickle(encoded.pickle, Budget(limits)).value
+        tree.func = Global(*kept.pair)
+        return Serialized(f"<class '{kept}'>", encode_pickle(tree), encoded.hints)
 
     def require(self, place: str, pair: Pair) -> Reference:
         """Note that a name is kept, so that the loader imports it; the place is a path of keys with slashes."""
@@ -212,12 +261,28 @@ class Allowed:
                 return type(part)((key, replace(inner)) for key, inner in part.items())
             if isinstance(part, FloatSchedule):
                 return FloatSchedule(replace(part.schedule))
-            found = part if isinstance(part, Partial) else _read_partial(part)
-            if found is None or (found is not part and found.function not in self):
+            if id(part) in self._objects:
+                found = self._objects[id(part)][1]
+                return Instance(self.require(place, found.type.pair), found.attributes)
+            call = part if isinstance(part, Partial) else _read_partial(part)
+            if call is None or (call is not part and call.function not in self):
                 return part
-            return Partial(*map(replace, (found.function, found.args, found.keywords)))
+            return Partial(*map(replace, (call.function, call.args, call.keywords)))
 
         return replace(value) if self._names else value
+
+
+def _find_known(name: str, known: str) -> Pair:
+    """Return the pair of a known name; of a class also by a package above its module, as ``gymnasium.spaces.Box``."""
+    module, _, last = known.rpartition(".")
+    pairs = [(module, last)] if find((module, last)).is_known else []
+    pairs = pairs or [pair for pair in TABLE if pair[1] == last and pair[0].startswith(f"{module}.")]
+    own, _, of = name.rpartition(".")
+    if not pairs or not find(pairs[0]).is_known:
+        refuse(f"{quote(known)} is not a name that is known: {quote(name)} cannot be treated as it")
+    if not own or find((own, of)).is_known or describe_harm((own, of)):
+        refuse(f"{quote(name)} cannot be treated as another name: expected the dotted name of one that is not known")
+    return pairs[0]
 
 
 def _read_partial(call: object) -> Partial | None:
@@ -259,7 +324,9 @@ def describe_unknown(value: object, role: str, advice: Advice) -> str:
     if isinstance(value, (CarriedClass, Function)):
         return f"{show(value)}: custom code carried by value, without a name to allow"
     name: Any = value.function if isinstance(value, Partial) else value
-    if isinstance(value, Call) and value.updates:  # of a partial that was not decoded, since its function is not known
+    if isinstance(value, Call) and value.how == "NEWOBJ":  # an object of a class that is not known
+        name = value.func
+    elif isinstance(value, Call) and value.updates:  # of a partial that was not decoded: its function is not known
         state = value.updates[0].value
         name = state[0] if isinstance(state, tuple) and state else None
     if not isinstance(name, (Global, Reference)) or getattr(name, "updates", None):

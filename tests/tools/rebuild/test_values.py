@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sbformat import ConstantSchedule, Serialized, UnsupportedError, ValidationError, validate
+from sbformat import ConstantSchedule, Serialized, UnsupportedError, ValidationError, pkl, validate
 from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
@@ -218,6 +218,86 @@ def test_a_schedule_of_the_authors_is_allowed_inside_of_sb3s(key: str, depth: in
     assert report.findings == ()
     _, _, report = rebuilt(archive, target=target)
     assert [row.key for row in report.findings] == [key]
+
+
+@check_each("depth", [0, 1])
+@check_each("key", ["clip_range", "learning_rate"])
+def test_an_object_of_an_allowed_class_is_kept_with_its_attributes(depth: int, key: str) -> None:
+    made: Any = new("mine.schedules", "Cosine", {"start": 1e-3, "end": [0, "x"]})
+    if depth:
+        made = new("stable_baselines3.common.utils", "FloatSchedule", {"value_schedule": made})
+    archive = with_keys(**{key: blob(made)})
+    _, rows, report = rebuilt(archive)
+    assert [row.key for row in report.findings] == [key]
+    assert "--allow mine.schedules.Cosine" in rows[key].message
+    result, rows, report = rebuilt(archive, allow=["mine.schedules.Cosine"])
+    assert rows[key].action == "kept"
+    assert [(required.key, required.name) for required in report.requires] == [(key, "mine.schedules.Cosine")]
+    kept: Any = result.decode(key)
+    kept = kept.schedule if depth else kept
+    assert str(kept.func) == "mine.schedules.Cosine"
+    assert dict(kept.updates[0].value) == {"start": 1e-3, "end": [0, "x"]}
+
+
+@check_each("inside", [SYSTEM, Global("builtins", "eval"), new("mine", "Other", {"x": 1}), "/home/me/x"])
+def test_an_object_of_an_allowed_class_with_other_parts_is_dropped(inside: object) -> None:
+    archive = with_keys(learning_rate=blob(new("mine.schedules", "Cosine", {"start": 1e-3, "end": [inside]})))
+    made, rows, report = rebuilt(archive, allow=["mine.schedules.Cosine", "mine.Other"])
+    assert [row.key for row in report.findings] == ["learning_rate"]
+    assert "learning_rate" not in made.data
+    assert "an object of mine.schedules.Cosine is kept if" in rows["learning_rate"].message
+    assert report.requires == ()
+
+
+def of_my_class(key: str, **attributes: object) -> Serialized:
+    """The blob of a bundled archive's space, of a class that extends it."""
+    space: Any = pkl.loads(BASES["ppo"].data[key].pickle)
+    space.func = Global("mine.spaces", "MyBox")
+    space.updates[0].value.extend(attributes.items())
+    return Serialized("<class 'mine.spaces.MyBox'>", pkl.dumps(space, protocol=5))
+
+
+@check_each("key", ["observation_space", "action_space"])
+def test_a_space_of_the_users_class_is_taken_as_the_one_that_it_extends(key: str) -> None:
+    archive = with_keys(**{key: of_my_class(key)})
+    original = BASES["ppo"].decode(key)
+    with pytest.raises(UnsupportedError, match=r"--as mine.spaces.MyBox=gymnasium.*--allow mine.spaces.MyBox"):
+        rebuild(archive)
+    made, rows, report = rebuilt(archive, treat_as={"mine.spaces.MyBox": f"gymnasium.spaces.{original.class_name}"})
+    assert made.decode(key) == rebuild(BASES["ppo"]).archive.decode(key)
+    assert report.findings == report.requires == ()
+    kept, rows, report = rebuilt(archive, allow=["mine.spaces.MyBox"])
+    assert rows[key].action == "kept"
+    assert [(required.key, required.name) for required in report.requires] == [(key, "mine.spaces.MyBox")]
+    node = kept.decode(key)
+    assert str(node.func) == "mine.spaces.MyBox"
+    assert kept.data[key].type == "<class 'mine.spaces.MyBox'>"
+    assert rebuild(kept, treat_as={"mine.spaces.MyBox": str(Global(*original.pair))}).archive == made
+
+
+def test_a_space_with_attributes_of_its_own_is_refused() -> None:
+    key = "observation_space"
+    archive = with_keys(**{key: of_my_class(key, mine=1)})
+    with pytest.raises(UnsupportedError, match="an object of mine.spaces.MyBox is kept if its attributes are"):
+        rebuild(archive, allow=["mine.spaces.MyBox"])
+    with pytest.raises(UnsupportedError, match="is not a known space"):
+        rebuild(archive, treat_as={"mine.spaces.MyBox": "gymnasium.spaces.Box"})
+
+
+@check_each(
+    ("name", "known"),
+    [
+        ("mine.MyBox", "mine.Other"),
+        ("mine.MyBox", "Box"),
+        ("MyBox", "gymnasium.spaces.Box"),
+        ("os.system", "gymnasium.spaces.Box"),
+        ("gymnasium.spaces.box.Box", "gymnasium.spaces.Discrete"),
+        ("mine.MyBox", "os.system"),
+    ],
+)
+def test_what_cannot_be_treated_as_another_name(name: str, known: str) -> None:
+    with pytest.raises(UnsupportedError, match="cannot be treated as"):
+        rebuild(BASES["ppo"], treat_as={name: known})
 
 
 def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
