@@ -200,6 +200,17 @@ def render_arguments(call: Call, limit: int = ARGUMENTS) -> str:
     return f"({escape(parts, limit)})"
 
 
+def render_object(call: Call, limit: int = ARGUMENTS) -> str:
+    """Return a call, and the attributes that BUILD gives what it makes, on one line, escaped and bounded.
+
+    Of an object of a user's class: ``my.schedules.Cosine() with {'start': 0.1}``.
+    """
+    updates = call.updates or []
+    state = updates[0].value if len(updates) == 1 and updates[0].how == "BUILD" else None
+    shown = f" with {escape(_Arguments(limit).render(state, 0), limit)}" if isinstance(state, Dict) else ""
+    return f"{render_call(call, limit)}{shown}"
+
+
 def _callee(call: Call) -> str:
     return escape(str(call.func), _NAME) if isinstance(call.func, Global) else "a computed function"
 

@@ -18,7 +18,7 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import CarriedObject, Function, InterpolatedSchedule, LinearSchedule, Reference, Value
-from sbformat.pkl.disassembly import render_call
+from sbformat.pkl.disassembly import render_object
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
@@ -347,7 +347,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (types.DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
     (types.Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
     (types.Cycle, lambda *_: "itself"),
-    (Call, lambda value, _: f"not known: {render_call(value, _CHARACTERS)}"),
+    (Call, lambda value, _: f"not known: {render_object(value, _CHARACTERS)}"),
     (Node, lambda value, _: f"not known: {value}"),
     ((dict, Dict), _pairs),
     (spaces.DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),

@@ -230,6 +230,7 @@ def test_an_object_of_an_allowed_class_is_kept_with_its_attributes(depth: int, k
     _, rows, report = rebuilt(archive)
     assert [row.key for row in report.findings] == [key]
     assert "--allow mine.schedules.Cosine" in rows[key].message
+    assert "not known: mine.schedules.Cosine() with {'start': 0.001, 'end': [0, 'x']}" in str(rows[key].was)
     result, rows, report = rebuilt(archive, allow=["mine.schedules.Cosine"])
     assert rows[key].action == "kept"
     assert [(required.key, required.name) for required in report.requires] == [(key, "mine.schedules.Cosine")]
