@@ -280,9 +280,13 @@ def add_changes(updates: list[Update], parts: list[object]) -> None:
 
 Pair: TypeAlias = tuple[str, str]
 
-PthRole: TypeAlias = Literal[
+TensorRole: TypeAlias = Literal[
     "tensor", "tensor_v2", "tensor_v3", "qtensor", "parameter", "parameter_with_state", "from_type_v2", "sparse",
-    "meta", "size", "device", "layout", "ordered_dict", "set", "frozenset", "bytearray", "complex", "encode",
+    "meta",
+]  # fmt: skip
+"""Roles of calls whose value is a tensor."""
+PthRole: TypeAlias = Literal[
+    TensorRole, "size", "device", "layout", "ordered_dict", "set", "frozenset", "bytearray", "complex", "encode",
     "bytes", "numpy_scalar", "numpy_array",
 ]  # fmt: skip
 

@@ -10,10 +10,11 @@ Sources: torch ``nn/modules/module.py``, ``Module._save_to_state_dict``; ``csrc/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.errors import escape
-from sbformat.pkl.tree import CALLS, Call, Dict, Global, Persistent, Set
+from sbformat.pkl.tree import Call, Dict, Global, Persistent, Set, TensorRole
+from sbformat.pth.context import role_of
 from sbformat.pth.values import refuse
 
 if TYPE_CHECKING:
@@ -25,19 +26,7 @@ if TYPE_CHECKING:
 _SCRIPTED: Final = "__torch__"
 _FIELDS: Final = ("_parameters", "_buffers", "_modules")
 _TRANSIENT: Final = "_non_persistent_buffers_set"
-_TENSORS: Final = frozenset(
-    {
-        "tensor",
-        "tensor_v2",
-        "tensor_v3",
-        "qtensor",
-        "parameter",
-        "parameter_with_state",
-        "from_type_v2",
-        "sparse",
-        "meta",
-    }
-)
+_TENSORS: Final = frozenset(get_args(TensorRole))
 """Roles of calls whose value is a tensor."""
 _MOST_CLASSES: Final = 1000
 _MOST_DICTS: Final = 1000
@@ -124,7 +113,7 @@ def read_pairs(value: object) -> list[tuple[object, object]] | None:
     """Return the items of a dict or an OrderedDict; None for any other value."""
     if type(value) is Dict:
         return list(value)
-    if type(value) is not Call or type(value.func) is not Global or CALLS.get(value.func.pair) != "ordered_dict":
+    if type(value) is not Call or role_of(value.func) != "ordered_dict":
         return None
     if value.args != () or any(update.how not in ("SETITEMS", "BUILD") for update in value.updates or ()):
         return None
@@ -170,8 +159,8 @@ def holds_tensors(value: object) -> bool:
 
 
 def _is_array(value: object) -> bool:
-    return type(value) is Call and type(value.func) is Global and CALLS.get(value.func.pair) == "numpy_array"
+    return type(value) is Call and role_of(value.func) == "numpy_array"
 
 
 def _is_tensor(value: object) -> bool:
-    return type(value) is Call and type(value.func) is Global and CALLS.get(value.func.pair) in _TENSORS
+    return type(value) is Call and role_of(value.func) in _TENSORS
