@@ -14,7 +14,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.errors import DataError, escape
+from sbformat.errors import DataError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.io.urls import TIMEOUT
 from sbformat.limits import Limits
@@ -203,6 +203,16 @@ def parse_pair(text: str, *, form: str) -> tuple[str, str]:
     if not separator or not key:
         raise argparse.ArgumentTypeError(f"expected {form}, got {escape(text)}")
     return key, value
+
+
+def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the pairs of an option that can be given several times, with one value for each name."""
+    made: dict[str, str] = {}
+    for name, value in pairs:
+        if made.setdefault(name, value) != value:
+            first, second = (escape(f"{option} {name}={one}") for one in (made[name], value))
+            raise UnsupportedError(f"{first} and {second} contradict each other: give one of them")
+    return made
 
 
 def parse_assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:

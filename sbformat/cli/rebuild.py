@@ -170,7 +170,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
         allow=args.allow,
-        treat_as=dict(args.treat_as),
+        treat_as=opt.collect_pairs("--as", args.treat_as),
         assign=dict(opt.parse_assignments(args, _files.make_limits(args))),
         keep_system_info=args.keep_system_info,
     )

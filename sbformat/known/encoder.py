@@ -91,8 +91,8 @@ class Encoder:
         return Global(*find(pair).for_target(self.target).pair)
 
     def make(self, cls: Global, state: dict[str, Any]) -> Call:
-        """Return an object that is given its attributes, which are encoded."""
-        return make_call("NEWOBJ", cls, (), "BUILD", self.pairs(state))
+        """Return an object that is given its attributes, which are encoded; without any, it is given no state."""
+        return make_call("NEWOBJ", cls, (), "BUILD", self.pairs(state) or None)
 
     def partial(self, function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
         """Return a ``functools.partial``."""

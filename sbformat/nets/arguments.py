@@ -17,12 +17,13 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.known import changes
+from sbformat.known.dangerous import explain_danger
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.table import current_name
+from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Global, Node
+from sbformat.pkl.tree import Call, Global, Node
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -312,3 +313,11 @@ def unknown_value_error(value: object, key: str, expected: str = "a class") -> U
     name = str(value) if isinstance(value, Global) else render_line(value)
     message = f"{escape(key, 80)} is {escape(name, _MAX_VALUE_LENGTH)}, and the network for it is not known"
     return UnsupportedError(message, entry=DATA_ENTRY)
+
+
+def find_unknown_class(value: object) -> str | None:
+    """Return the class of an object if it is unknown and not dangerous: a user's, which may extend a known one."""
+    name = value.func if isinstance(value, Call) else None
+    if not isinstance(name, Global) or name.updates or find(name.pair).is_known or explain_danger(name.pair):
+        return None
+    return str(name)

@@ -24,13 +24,14 @@ from sbformat.nets.arguments import (
     USE_SDE,
     Agent,
     NetworkError,
+    find_unknown_class,
     is_true,
     join_keys,
     unknown_value_error,
 )
 from sbformat.nets.sb3 import POLICIES, PRESETS, DQNPolicy, TD3Policy, is_on_policy, make_policy
 from sbformat.nets.wrappers import unwrap_policy
-from sbformat.pkl.tree import Call, Global
+from sbformat.pkl.tree import Global
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
@@ -168,8 +169,9 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
         if policy_class in POLICIES:
             raise NetworkError(key, f"SB3 does not support {value.class_name} spaces")
     error = unknown_value_error(value, key, "a space")
-    if isinstance(value, Call) and isinstance(value.func, Global) and not value.func.updates:
-        name = escape(str(value.func), 200)
+    unknown = find_unknown_class(value)
+    if unknown is not None:
+        name = escape(unknown, 200)
         error.message += f"; rebuild --as {name}=gymnasium.spaces.Box writes it as a Box, if that is what it extends"
     raise error
 

@@ -79,6 +79,7 @@ from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_opt
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values, refuse
+from sbformat.tools.rebuild.trusted import treat_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -182,21 +183,23 @@ def rebuild(
         algorithm,
         policy_class,
         assign or {},
-        treat_as=dict(treat_as or {}),
     )
-    require_names([*options.treat_as, *options.treat_as.values()], "treat_as")
+    require_names([*(treat_as or {}), *(treat_as or {}).values()], "treat_as")
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
     require_type(assign, (Mapping, type(None)), "assign to be values by key")
     if on_unknown not in get_args(OnUnknown):
         raise ValueError(f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}")
     chosen = find_in_folder(source, limits)
-    archive = read(source if chosen is None else chosen.path, limits=limits)
-    return rebuild_with(archive, options)
+    original = read(source if chosen is None else chosen.path, limits=limits)
+    return rebuild_with(treat_names(original, treat_as or {}), options, original)
 
 
-def rebuild_with(archive: Archive, options: Options) -> Rebuilt:
-    """Rebuild an archive as :func:`rebuild` does, with checked options."""
+def rebuild_with(archive: Archive, options: Options, original: Archive | None = None) -> Rebuilt:
+    """Rebuild an archive as :func:`rebuild` does, with checked options.
+
+    :param original: the archive whose values the report has, if names in it were replaced
+    """
     converted = None
     if archive.format in ("sb2-zip", "sb2-pickle"):
         context, converted = _start_sb2(archive, options)
@@ -212,7 +215,7 @@ def rebuild_with(archive: Archive, options: Options) -> Rebuilt:
     else:
         with contextlib.suppress(SbformatError):
             version = archive.stable_baselines3_version
-    rows = add_values(rows, archive, made, name)
+    rows = add_values(rows, original or archive, made, name)
     requires = tuple(context.allowed.required)
     return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, requires, sb2_algorithm))
 

@@ -23,13 +23,12 @@ from sbformat.known.dangerous import ADDRESS
 from sbformat.known.numpy import unpack_items
 from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER, SCHEDULE_KEYS
 from sbformat.known.spaces import DictSpace, Space
-from sbformat.known.table import current_name, find
+from sbformat.known.table import current_name
 from sbformat.known.types import (
     ConstantSchedule,
     EnumMember,
     FloatSchedule,
     Function,
-    Instance,
     InterpolatedSchedule,
     LinearSchedule,
     Partial,
@@ -37,11 +36,11 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
-from sbformat.nets.arguments import Agent, NetworkError
+from sbformat.nets.arguments import Agent, NetworkError, find_unknown_class
 from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
 from sbformat.nets.sb3 import POLICIES, require_gsde
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Global
+from sbformat.pkl.tree import Call
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild import trusted
@@ -242,12 +241,11 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     try:
         meaning = context.decode(key)
         if not isinstance(meaning, Space):
-            name: Any = meaning.func if isinstance(meaning, Call) else None
-            if name in context.allowed:
-                refuse(f"an object of {show_name(name)} is kept if its attributes are those of a space of gymnasium")
-            is_class = isinstance(name, Global) and not name.updates and not find(name.pair).is_known
-            is_class = is_class and trusted.describe_harm(name.pair) is None
-            advice = f"; {context.options.advice.take_space(key, str(name))}" if is_class else ""
+            if isinstance(meaning, Call) and meaning.func in context.allowed:
+                name = show_name(meaning.func)
+                refuse(f"an object of {name} is kept if its attributes are those of a space of gymnasium")
+            unknown = find_unknown_class(meaning)
+            advice = "" if unknown is None else f"; {context.options.advice.take_space(key, unknown)}"
             refuse(f"{show(meaning)} is not a known space{advice}")
         result = context.encode(meaning)
     except UnsupportedError as error:
@@ -354,11 +352,12 @@ def _rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
                 _check_rate(meaning)
             context.keep(key)
             return meaning
+        kept = context.allowed.keep_schedule(key, meaning)
+        if kept is not None:
+            return context.keep_allowed(key, kept)
         meaning = context.allowed.replace_names(key, meaning)
         inner = unwrap(meaning)
         function = inner.function if isinstance(inner, Partial) else inner
-        if isinstance(inner, Instance) and inner.type.pair in context.allowed.pairs:
-            return context.keep_allowed(key, meaning)
         if isinstance(function, Reference) and function.pair in context.allowed.pairs:
             return context.keep_allowed(key, meaning)
         found = find_meaning(meaning)
@@ -383,7 +382,8 @@ def _encode_schedule(context: RebuildContext, key: str, found: ScheduleMeaning, 
         unknown = unwrap(meaning)
         if isinstance(unknown, Call) and unknown.func in context.allowed:
             name = show_name(unknown.func)
-            refuse(f"an object of {name} is kept if its attributes are numbers, arrays, and texts without paths")
+            only = "numbers, arrays, texts without paths, and containers of them"
+            refuse(f"an object of {name} is kept if its attributes are {only}, and nothing else changes it")
         reason = f" ({escape(found.reason, 100)})" if found.reason else ""
         refuse(f"{trusted.describe_unknown(unknown, 'a schedule', context.options.advice)}{reason}")
     if isinstance(written, ConstantSchedule):

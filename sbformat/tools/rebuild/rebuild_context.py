@@ -116,7 +116,6 @@ class Options(Record):
     assign: Mapping[str, Any] = MappingProxyType({})
     advice: Advice = FOR_REBUILD
     """What messages recommend."""
-    treat_as: Mapping[str, str] = MappingProxyType({})
 
 
 def find_source_release(archive: Archive) -> Release:
@@ -165,7 +164,7 @@ class RebuildContext:
         """The policy's arguments in the result; None when they are not known."""
         self.why_policy_replaced = ""
         """Why SB3's standard policy takes the place of the archive's."""
-        self.allowed = Allowed(options.allow, options.treat_as)
+        self.allowed = Allowed(options.allow)
         self.rows: list[Row] = []
         """The report so far."""
         self.refused: list[str] = []
@@ -181,7 +180,7 @@ class RebuildContext:
         if key not in self._decoded:
             try:
                 value = self.archive.data[key]
-                if isinstance(value, Serialized) and (self.options.allow or self.options.treat_as):
+                if isinstance(value, Serialized) and self.options.allow:
                     self._decoded[key] = self.allowed.decode(value.pickle, self.archive.limits)
                 else:
                     self._decoded[key] = self.archive.decode(key)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from contextlib import suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.edits import dump_data
+from sbformat.archive.kinds import SB3_ARCHIVES
+from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError, escape, quote
+from sbformat.immutable import thaw
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.rows import UnrecognizedError
@@ -50,12 +53,17 @@ from sbformat.values import decode_tree, encode
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import TypeGuard
 
+    from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
+    from sbformat.known.rows import Known
     from sbformat.limits import Limits
+    from sbformat.pkl.decode import Pickle
     from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.rebuild_context import Advice
+    from sbformat.values import Decoder
 
 
 # -- encoding -----------------------------------------------------------------------------------------
@@ -170,15 +178,73 @@ def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = Fal
             todo.extend(part)
 
 
+# -- names that the caller replaces -------------------------------------------------------------------
+
+
+def treat_names(archive: Archive, names: Mapping[str, str]) -> Archive:
+    """Return an archive whose blobs have known names in place of unknown ones, as the caller treats these."""
+    pairs = {name: _find_known(name, known) for name, known in names.items()}
+
+    def treat(key: str, pickle: Pickle) -> bytes | None:
+        found = [step for step in pickle.log if isinstance(step, Global) and not step.updates and str(step) in pairs]
+        if not found:
+            return None
+        if pickle.discarded or pickle.changed:
+            refuse(f"{key}: {quote(found[0])} cannot be treated as another name beside code or values that change")
+        for step in found:
+            step.pair = pairs[str(step)]
+        return encode_pickle(pickle.value, protocol=5)
+
+    return _replace_blobs(archive, "names are treated as others (--as, treat_as)", treat) if pairs else archive
+
+
+def _replace_blobs(archive: Archive, what: str, replace: Callable[[str, Pickle], bytes | None]) -> Archive:
+    """Return an archive with other blobs in ``data``; not those that cannot be decoded, or for which there is None."""
+    if archive.format not in SB3_ARCHIVES:
+        refuse(f"{what} only in an archive of Stable-Baselines3, got the format {archive.format}")
+    made = {}
+    for key, value in archive.data.items():
+        if not isinstance(value, Serialized):
+            continue
+        try:
+            pickle = decode_pickle(value.pickle, Budget(archive.limits))
+        except SbformatError:  # the handler of the key reports it
+            continue
+        blob = replace(escape(key), pickle)
+        if blob is not None:
+            made[key] = Serialized(value.type, blob, value.hints)
+    if not made:
+        return archive
+    return archive.with_entries({DATA_ENTRY: dump_data({**thaw(archive.data), **made})})
+
+
+def _find_known(name: str, known: str) -> Pair:
+    """Return the pair of a known name, in place of which the caller has one that is not known."""
+    own, _, of = name.rpartition(".")
+    if not own or _list_known(name) or find((own, of)).is_known or describe_harm((own, of)):
+        refuse(f"{quote(name)} cannot be treated as another name: expected the dotted name of one that is not known")
+    found = [row for row in _list_known(known) if row.is_value and "algorithm" not in row.uses]
+    exact = [row for row in found if str(row) == known]
+    if len({current_name(row.pair) for row in exact or found}) != 1:
+        candidates = f", but several: {', '.join(map(str, found))}" if found else ""
+        refuse(f"{quote(known)} is not a name that is known{candidates}: {quote(name)} cannot be treated as it")
+    return (exact or found)[0].pair
+
+
+def _list_known(name: str) -> list[Known]:
+    """Return the rows of a name; a package above the module may stand for it, as in ``gymnasium.spaces.Box``."""
+    above, _, last = name.rpartition(".")
+    return [row for row in TABLE.values() if row.name == last and f"{row.module}.".startswith(f"{above}.")]
+
+
 # -- names that the caller allows ---------------------------------------------------------------------
 
 
 class Allowed:
     """The exact dotted names outside the tables that may be kept, none of them harmful, and those that were kept."""
 
-    def __init__(self, names: Collection[str], treat_as: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
-        self._treat_as = {name: _find_known(name, known) for name, known in treat_as.items()}
         self._objects: dict[int, tuple[Call, Instance]] = {}
         """Objects of allowed classes by the ``id()`` of the call that makes them, and that call."""
         self._spaces: dict[int, tuple[Space, Pair]] = {}
@@ -198,32 +264,39 @@ class Allowed:
         return frozenset(required.pair for required in self.required)
 
     def decode(self, data: bytes, limits: Limits) -> object:
-        """Return the meaning of a blob, with the names that the caller chose in place of those that are not known."""
+        """Return the meaning of a blob, and note its objects of allowed classes."""
         budget = Budget(limits)
         pickle = decode_pickle(data, budget)
-        for step in pickle.log:
-            if isinstance(step, Global) and not step.updates:
-                step.pair = self._treat_as.get(str(step), step.pair)
+        space = self._read_space(pickle, limits)
+        if space is not None:
+            return space
         value, decoder = decode_tree(pickle, budget)
         for step in pickle.log:
-            if isinstance(step, Call) and (step.how, step.args) == ("NEWOBJ", ()) and step.func in self:
+            if self._is_object(step) and _has_no_other_call(pickle, decoder, step):
                 with suppress(UnrecognizedError, UnsupportedError):
-                    attributes = decoder.read_attributes(step)
-                    check_plain(attributes, frozenset(), is_foreign=True)
-                    if not contains_code(attributes) and not is_private(attributes):
+                    attributes = decoder.read_attributes(step) if step.updates else {}
+                    if attributes or not step.updates:
+                        _check_attributes(attributes)
                         self._objects[id(step)] = step, Instance(Reference(*step.func.pair), attributes)  # type: ignore[attr-defined]
-        made = self._objects[id(value)][1] if id(value) in self._objects else None
-        if made is not None and "_shape" in made.attributes and isinstance(value, Call):
-            allowed: Any = value.func
-            for kind in SPACE_TYPES.values():  # its attributes tell which space it extends
-                extended = Global(f"gymnasium.spaces.{kind.module}", kind.class_name)
-                value.func = extended
-                space, _ = decode_tree(pickle, Budget(limits))
-                value.func = allowed
-                if isinstance(space, Space):
-                    self._spaces[id(space)] = space, allowed.pair
-                    return space
         return value
+
+    def _is_object(self, step: object) -> TypeGuard[Call]:
+        return isinstance(step, Call) and (step.how, step.args) == ("NEWOBJ", ()) and step.func in self
+
+    def _read_space(self, pickle: Pickle, limits: Limits) -> Space | None:
+        """Return a space of an allowed class: its attributes tell which space of gymnasium it extends."""
+        call: Any = pickle.value
+        if not self._is_object(call) or not call.updates:
+            return None
+        allowed: Any = call.func
+        for kind in SPACE_TYPES.values():
+            call.func = Global(f"gymnasium.spaces.{kind.module}", kind.class_name)
+            space, decoder = decode_tree(pickle, Budget(limits))
+            call.func = allowed
+            if isinstance(space, Space) and _has_no_other_call(pickle, decoder, call):
+                self._spaces[id(space)] = space, allowed.pair
+                return space
+        return None
 
     def encode_space(self, place: str, space: Space, encoded: Serialized, limits: Limits) -> Serialized | None:
         """Return the blob of a space with its allowed class instead of gymnasium's; None for any other space."""
@@ -233,6 +306,17 @@ class Allowed:
         tree: Any = decode_pickle(encoded.pickle, Budget(limits)).value
         tree.func = Global(*kept.pair)
         return Serialized(f"<class '{kept}'>", encode_pickle(tree), encoded.hints)
+
+    def keep_schedule(self, place: str, value: object) -> Instance | FloatSchedule | None:
+        """Return an object of an allowed class, maybe within schedules of SB3, and note its class; None for others."""
+        if isinstance(value, FloatSchedule):
+            inner = self.keep_schedule(place, value.schedule)
+            return None if inner is None else FloatSchedule(inner)
+        if id(value) not in self._objects:
+            return None
+        made = self._objects[id(value)][1]
+        self.require(place, made.type.pair)
+        return made
 
     def require(self, place: str, pair: Pair) -> Reference:
         """Note that a name is kept, so that the loader imports it; the place is a path of keys with slashes."""
@@ -261,9 +345,6 @@ class Allowed:
                 return type(part)((key, replace(inner)) for key, inner in part.items())
             if isinstance(part, FloatSchedule):
                 return FloatSchedule(replace(part.schedule))
-            if id(part) in self._objects:
-                found = self._objects[id(part)][1]
-                return Instance(self.require(place, found.type.pair), found.attributes)
             call = part if isinstance(part, Partial) else _read_partial(part)
             if call is None or (call is not part and call.function not in self):
                 return part
@@ -272,17 +353,23 @@ class Allowed:
         return replace(value) if self._names else value
 
 
-def _find_known(name: str, known: str) -> Pair:
-    """Return the pair of a known name; of a class also by a package above its module, as ``gymnasium.spaces.Box``."""
-    module, _, last = known.rpartition(".")
-    pairs = [(module, last)] if find((module, last)).is_known else []
-    pairs = pairs or [pair for pair in TABLE if pair[1] == last and pair[0].startswith(f"{module}.")]
-    own, _, of = name.rpartition(".")
-    if not pairs or not find(pairs[0]).is_known:
-        refuse(f"{quote(known)} is not a name that is known: {quote(name)} cannot be treated as it")
-    if not own or find((own, of)).is_known or describe_harm((own, of)):
-        refuse(f"{quote(name)} cannot be treated as another name: expected the dotted name of one that is not known")
-    return pairs[0]
+def _has_no_other_call(pickle: Pickle, decoder: Decoder, made: Call) -> bool:
+    """Return whether every other call of a pickle is understood: one that is not may change the object."""
+    return all(step is made or not isinstance(step, Call) or id(step) in decoder.understood for step in pickle.log)
+
+
+_PLAIN: Final = (type(None), bool, int, float, str, bytes, list, tuple, dict, OrderedDict, deque, set, frozenset)
+
+
+def _check_attributes(attributes: dict[str, Any]) -> None:
+    """Check that attributes are plain and without paths, and that a pickle of today gives exactly the same ones."""
+    for part in iter_parts(attributes, CLOSED, with_keys=True):
+        is_array = isinstance(part, ArrayInfo) and not part.is_scalar  # a scalar would become a number of Python
+        if not is_array and type(part) not in _PLAIN:
+            refuse(f"{show(part)} is not plain data")
+    if is_private(attributes):
+        refuse(PRIVATE)
+    encode(attributes)
 
 
 def _read_partial(call: object) -> Partial | None:

@@ -10,9 +10,10 @@ import pytest
 
 import sbformat
 from conformance.generators.build_pth import Run, legacy_stream, ordered, storage, tensor
-from sbformat import Archive, StateDict, UnsupportedError
+from sbformat import Archive, StateDict, UnsupportedError, pkl
 from sbformat.known.spaces import Box, DictSpace
 from sbformat.known.types import Reference
+from sbformat.pkl import Global
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 from tests.helpers.build_blobs import array, box, call, dtype, new
@@ -408,6 +409,17 @@ def test_bits_and_choices_are_parted_like_boxes() -> None:
     made, _, _ = rebuilt(her(observation_space=blob(bits)))
     space: Any = made.decode("observation_space")
     assert [part.shape for part in space.spaces.values()] == [(1,), (1,), (2,)]
+
+
+def test_her_with_a_space_of_a_users_class_is_taken_as_the_one_that_it_extends() -> None:
+    archive = her()
+    space: Any = pkl.loads(archive.data["observation_space"].pickle)
+    space.func = Global("mine.spaces", "MyBox")
+    mine = her(observation_space=blob(space))
+    made = rebuild(mine, treat_as={"mine.spaces.MyBox": "gymnasium.spaces.Box"})
+    assert made.archive == rebuild(archive).archive
+    assert isinstance(made.archive.decode("observation_space"), DictSpace)
+    assert [row.key for row in made.report.findings] == [row.key for row in rebuild(archive).report.findings]
 
 
 def test_what_her_was_put_around_has_to_be_known() -> None:

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from sbformat import ConstantSchedule, Serialized, UnsupportedError, ValidationError, pkl, validate
+from sbformat.nets.reading import match_network
 from sbformat.pkl import Call, Global
+from sbformat.pkl.encode import encode_pickle
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
-from tests.helpers.build_blobs import call, new
+from tests.helpers.build_blobs import array, call, decode_outcome, new, tree
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, with_keys
+from tests.helpers.sb2_files import change_agent
 
 BOOL = Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True))
 NUMPY_FALSE = Call("REDUCE", Global("numpy.core.multiarray", "scalar"), (BOOL, b"\0"))
@@ -240,13 +243,67 @@ def test_an_object_of_an_allowed_class_is_kept_with_its_attributes(depth: int, k
     assert dict(kept.updates[0].value) == {"start": 1e-3, "end": [0, "x"]}
 
 
-@check_each("inside", [SYSTEM, Global("builtins", "eval"), new("mine", "Other", {"x": 1}), "/home/me/x"])
+@check_each(
+    "inside",
+    [
+        SYSTEM,
+        Global("builtins", "eval"),
+        new("mine", "Other", {"x": 1}),
+        "/home/me/x",
+        b"/home/me/x",
+        Global("torch.optim.adam", "Adam"),
+        Global("numpy", "float32"),
+        NUMPY_FALSE,  # it would become one of Python
+    ],
+)
 def test_an_object_of_an_allowed_class_with_other_parts_is_dropped(inside: object) -> None:
     archive = with_keys(learning_rate=blob(new("mine.schedules", "Cosine", {"start": 1e-3, "end": [inside]})))
     made, rows, report = rebuilt(archive, allow=["mine.schedules.Cosine", "mine.Other"])
     assert [row.key for row in report.findings] == ["learning_rate"]
     assert "learning_rate" not in made.data
     assert "an object of mine.schedules.Cosine is kept if" in rows["learning_rate"].message
+    assert report.requires == ()
+
+
+@check_each("inside", [array((2,), b"\0" * 8), array((), b"\0" * 4), b"x", (1, None), [{"a": True}]])
+def test_an_object_of_an_allowed_class_keeps_arrays_and_containers(inside: object) -> None:
+    archive = with_keys(learning_rate=blob(new("mine.schedules", "Cosine", {"start": inside})))
+    result, rows, _ = rebuilt(archive, allow=["mine.schedules.Cosine"])
+    assert rows["learning_rate"].action == "kept"
+    before, after = (decode_outcome(one.data["learning_rate"].pickle) for one in (archive, result))
+    assert before.decoder.read_attributes(before.value) == after.decoder.read_attributes(after.value)
+
+
+def test_an_object_without_attributes_is_kept_without_a_state() -> None:
+    archive = with_keys(learning_rate=blob(Call("NEWOBJ", Global("mine.schedules", "Slow"), ())))
+    result, rows, _ = rebuilt(archive, allow=["mine.schedules.Slow"])
+    assert rows["learning_rate"].action == "kept"
+    kept: Any = pkl.loads(result.data["learning_rate"].pickle)
+    assert (str(kept.func), kept.args, kept.updates) == ("mine.schedules.Slow", (), None)
+    archive = with_keys(learning_rate=blob(new("mine.schedules", "Slow", {})))
+    assert "learning_rate" not in rebuild(archive, allow=["mine.schedules.Slow"]).archive.data
+
+
+def with_call_aside(made: Any) -> Serialized:
+    """A blob that changes an object by a call whose result is dropped."""
+    return Serialized("x", encode_pickle(tree(made), setters={id(made): [call("mine", "change", made)]}))
+
+
+def test_an_object_that_a_call_may_change_is_not_kept() -> None:
+    schedule = Call("NEWOBJ", Global("mine.schedules", "Slow"), ())
+    _, rows, report = rebuilt(with_keys(learning_rate=with_call_aside(schedule)), allow=["mine.schedules.Slow"])
+    assert "and nothing else changes it" in rows["learning_rate"].message
+    assert report.requires == ()
+    space: Any = pkl.loads(of_my_class("action_space").pickle)
+    with pytest.raises(UnsupportedError, match="an object of mine.spaces.MyBox is kept if"):
+        rebuild(with_keys(action_space=with_call_aside(space)), allow=["mine.spaces.MyBox"])
+
+
+def test_the_class_of_an_object_that_is_dropped_is_not_required() -> None:
+    made = new("mine.schedules", "Cosine", {"start": 1e-3})
+    archive = with_keys(policy_kwargs=blob({"net_arch": [8, 8], "ortho_init": made}))
+    _, rows, report = rebuilt(archive, allow=["mine.schedules.Cosine"])
+    assert rows["policy_kwargs/ortho_init"].action == "dropped"
     assert report.requires == ()
 
 
@@ -294,11 +351,37 @@ def test_a_space_with_attributes_of_its_own_is_refused() -> None:
         ("os.system", "gymnasium.spaces.Box"),
         ("gymnasium.spaces.box.Box", "gymnasium.spaces.Discrete"),
         ("mine.MyBox", "os.system"),
+        ("gymnasium.spaces.Box", "gymnasium.spaces.Discrete"),
+        ("mine.Policy", "stable_baselines3.CnnPolicy"),
+        ("mine.PPO", "stable_baselines3.ppo.ppo.PPO"),
+        ("mine.tensor", "torch._utils._rebuild_tensor_v2"),
     ],
 )
 def test_what_cannot_be_treated_as_another_name(name: str, known: str) -> None:
     with pytest.raises(UnsupportedError, match="cannot be treated as"):
         rebuild(BASES["ppo"], treat_as={name: known})
+
+
+def test_a_name_beside_code_is_not_treated_as_another() -> None:
+    space: Any = pkl.loads(of_my_class("action_space").pickle)
+    archive = with_keys(action_space=with_call_aside(space))
+    with pytest.raises(UnsupportedError, match=r"action_space: .*MyBox.* cannot be treated as another name beside"):
+        rebuild(archive, treat_as={"mine.spaces.MyBox": "gymnasium.spaces.Discrete"})
+
+
+def test_names_are_treated_as_others_in_archives_of_sb3_only() -> None:
+    with pytest.raises(UnsupportedError, match="treat_as.* only in an archive of Stable-Baselines3, got .* sb2"):
+        rebuild(change_agent("a2c-no-layers"), treat_as={"mine.spaces.MyBox": "gymnasium.spaces.Box"})
+
+
+@check_each("name", [("os", "system"), ("gymnasium.spaces.box", "Box"), ("subprocess", "Popen")])
+def test_no_option_is_advised_for_a_space_of_a_known_or_dangerous_class(name: tuple[str, str]) -> None:
+    archive = with_keys(action_space=blob(Call("REDUCE", Global(*name), ("x",))))
+    with pytest.raises(UnsupportedError, match="action_space: SB3 loads no agent without it") as caught:
+        rebuild(archive)
+    assert "--as" not in str(caught.value)
+    with pytest.raises(UnsupportedError, match="action_space is .*, and the network for it is not known$"):
+        match_network(archive)
 
 
 def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
