@@ -79,6 +79,14 @@ REBUILD: Final = opt.Command(
             dest="treat_as",
             type=partial(opt.parse_pair, form="NAME=KNOWN"),
         ),
+        opt.repeated(
+            "--map",
+            "CLASS=NAME",
+            "refer to a class of your own module instead of one that the file carries by value, as code: "
+            "__main__.MyExtractor=mymodule.MyExtractor; SB3 imports it; repeatable",
+            dest="map_names",
+            type=partial(opt.parse_pair, form="CLASS=NAME"),
+        ),
         opt.assignments(
             """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
         ),
@@ -171,6 +179,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         policy_class=args.policy_class,
         allow=args.allow,
         treat_as=opt.collect_pairs("--as", args.treat_as),
+        map_names=opt.collect_pairs("--map", args.map_names),
         assign=dict(opt.parse_assignments(args, _files.make_limits(args))),
         keep_system_info=args.keep_system_info,
     )
@@ -213,6 +222,7 @@ def _refuse_archive_options(args: argparse.Namespace, why: str) -> None:
         "--policy-class": args.policy_class,
         "--allow": args.allow,
         "--as": args.treat_as,
+        "--map": args.map_names,
         "--set": args.set,
         "--on-unknown": args.on_unknown != "drop",
         "--keep-system-info": args.keep_system_info,

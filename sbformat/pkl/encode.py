@@ -151,6 +151,7 @@ def encode_pickle(
     protocol: Protocol = 4,
     reduce: Callable[[object], object] | None = None,
     setters: Mapping[int, Sequence[Call]] | None = None,
+    replaced: Mapping[int, object] | None = None,
 ) -> bytes:
     """Encode an inert tree.
 
@@ -159,14 +160,15 @@ def encode_pickle(
         values again, like a pickler's ``reducer_override``
     :param setters: calls that follow a node and whose result is dropped, by the ``id()`` of the node; cloudpickle sets
         the state of functions and classes in this way
+    :param replaced: trees to write instead of nodes, by the ``id()`` of the node; their setters are left out
     :return: one pickle. Decoding it gives an equal tree, except for types that the protocol encodes as calls:
         bytearrays below 5, bytes and sets in 2
     """
     if protocol not in _PROTOCOLS:
         raise ValueError(f"expected one of the protocols {', '.join(map(str, _PROTOCOLS))}, got {protocol!r}")
-    counter = _Pass(protocol, reduce, None, setters or {})
+    counter = _Pass(protocol, reduce, None, setters or {}, replaced or {})
     counter.run(tree)
-    return _Pass(protocol, reduce, counter, setters or {}).run(tree)
+    return _Pass(protocol, reduce, counter, setters or {}, replaced or {}).run(tree)
 
 
 def _key(value: object) -> object:
@@ -188,9 +190,11 @@ class _Pass:
         reduce: Callable[[object], object] | None,
         counted: _Pass | None,
         setters: Mapping[int, Sequence[Call]],
+        replaced: Mapping[int, object],
     ) -> None:
         self.protocol = protocol
         self.setters = setters
+        self.replaced = replaced
         self.counted = counted
         self.met: dict[object, int] = {}  # the number of occurrences of a value, by its key
         self.memo: dict[object, int | None] = {}  # the memo index of a value; None for a value that occurs once
@@ -230,6 +234,8 @@ class _Pass:
             self.out += value  # type: ignore[arg-type]
             return None
         write = self.writers.get(kind)
+        if id(value) in self.replaced:
+            return self.save(self.replaced[id(value)])
         if write is None:
             return self.save(self._replace(value))
         key = _key(value)

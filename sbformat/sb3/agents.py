@@ -91,6 +91,7 @@ _NOT_OF_LOAD: Final = {
     "on_unknown": "what is not known is dropped with a warning; custom_objects replaces it, allow=[NAME] keeps a class",
     "policy_class": "custom_objects={'policy_class': CLASS} sets the class",
     "treat_as": "custom_objects={'observation_space': SPACE} sets a space, allow=[NAME] keeps a class",
+    "map_names": "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} passes classes",
     "keep_system_info": "SB3 does not load it",
     "supplied_at_load": "custom_objects has the values",
 }

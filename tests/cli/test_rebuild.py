@@ -128,6 +128,8 @@ def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> Non
         (["--policy-class", "torch.nn.modules.linear.Linear"], "unsupported"),
         (["--allow", "os.system"], "unsupported"),
         (["--as", "a.B=gymnasium.spaces.Box", "--as", "a.B=gymnasium.spaces.Discrete"], "unsupported"),
+        (["--map", "__main__.Net=mymodule.Net"], "unsupported"),
+        (["--map", "__main__.Net=mymodule.Net", "--map", "__main__.Net=mymodule.Other"], "unsupported"),
         (["--set", 'policy_kwargs={"net_arch":[32]}'], "unsupported"),
         (["--set", "learning_rate=fast"], "data failure"),
         (["--set", 'learning_rate="fast"'], "invalid"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -433,3 +435,84 @@ def load_rebuilt(path: Path, out: Path, **options: Any) -> Any:
     assert report.findings == ()
     sbformat.write(made, out, overwrite=True)
     return sb3.PPO.load(out, env=Steps(), device="cpu")
+
+
+OWN_CLASSES = """
+import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+class MyExtractor(BaseFeaturesExtractor):
+    def __init__(self, observation_space, features_dim):
+        super().__init__(observation_space, features_dim)
+        self.net = torch.nn.Linear(observation_space.shape[0], features_dim)
+
+    def forward(self, observations):
+        return torch.tanh(self.net(observations))
+
+class MyActivation(torch.nn.Module):
+    def forward(self, features):
+        return torch.sin(features)
+
+class MyAdam(torch.optim.Adam):
+    def step(self, closure=None):
+        return super().step(closure)
+
+class MyPolicy(ActorCriticPolicy):
+    def forward(self, observations, deterministic=False):
+        return super().forward(observations, deterministic)
+
+class Cosine:
+    def __init__(self, start):
+        self.start = start
+
+    def __call__(self, progress):
+        return self.start * progress ** 2
+"""
+"""Classes of a program: cloudpickle carries those of ``__main__`` by value."""
+LOAD_MAPPED = """
+import sys
+import gymnasium
+import numpy as np
+import stable_baselines3 as sb3
+
+model = sb3.PPO.load(sys.argv[1], env=gymnasium.make("CartPole-v1"), device="cpu")
+observations = np.load("observations.npy")
+tensor = model.policy.obs_to_tensor(observations)[0]
+np.save("logits.npy", model.policy.get_distribution(tensor).distribution.logits.detach().numpy())
+assert model.policy.features_extractor_class.__module__ == "mymodule", model.policy.features_extractor_class
+model.learn(64)
+"""
+
+
+def test_classes_carried_by_value_are_mapped_to_a_module(tmp_path: Path) -> None:
+    """A program with the module on its path loads the result, which has no code, and trains it on."""
+    own: dict[str, Any] = {"__name__": "__main__"}
+    exec(OWN_CLASSES, own)  # noqa: S102 -- as if this were the program
+    arguments = {
+        "features_extractor_class": own["MyExtractor"], "features_extractor_kwargs": {"features_dim": 6},
+        "activation_fn": own["MyActivation"], "optimizer_class": own["MyAdam"],
+    }  # fmt: skip
+    trained = sb3.PPO(
+        own["MyPolicy"], "CartPole-v1", learning_rate=own["Cosine"](1e-3), n_steps=32, batch_size=16, device="cpu",
+        policy_kwargs=arguments,
+    )  # fmt: skip
+    trained.learn(64)
+    trained.save(tmp_path / "agent.zip")
+    names = [f"__main__.{name}" for name in ("MyExtractor", "MyActivation", "MyAdam", "MyPolicy", "Cosine")]
+    with pytest.raises(UnsupportedError, match="--map __main__.MyPolicy=MODULE.MyPolicy"):
+        sbformat.rebuild(tmp_path / "agent.zip")
+    mapped = {name: name.replace("__main__", "mymodule") for name in names}
+    made, report = sbformat.rebuild(tmp_path / "agent.zip", map_names=mapped)
+    assert report.findings == ()
+    assert {required.name for required in report.requires} == set(mapped.values())
+    assert not [finding for finding in sbformat.scan(sbformat.writes(made)).findings if "carried" in finding.rule]
+    sbformat.write(made, tmp_path / "new.zip")
+    (tmp_path / "mymodule.py").write_text(OWN_CLASSES)
+    (tmp_path / "load.py").write_text(LOAD_MAPPED)
+    observations = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+    np.save(tmp_path / "observations.npy", observations)
+    subprocess.run([sys.executable, "load.py", "new.zip"], cwd=tmp_path, check=True)
+    tensor = trained.policy.obs_to_tensor(observations)[0]
+    logits = trained.policy.get_distribution(tensor).distribution.logits.detach().numpy()
+    np.testing.assert_array_equal(np.load(tmp_path / "logits.npy"), logits)

@@ -604,6 +604,13 @@ def test_other_protocols_are_refused(protocol: Any) -> None:
         encode_pickle(None, protocol=protocol)
 
 
+def test_what_replaces_a_node_is_written_without_its_parts_and_setters() -> None:
+    node, name = Call("REDUCE", Global("a", "f"), ("gone",)), Global("b", "g")
+    setters = {id(node): [Call("REDUCE", Global("a", "set"), (node,))]}
+    data = encode_pickle([node, name, (node, node)], setters=setters, replaced={id(node): name})
+    assert data == encode_pickle([name, name, (name, name)])
+
+
 def test_reduce_is_asked_once_for_each_value_and_may_give_more_of_them() -> None:
     asked = []
 

@@ -53,7 +53,7 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.errors import MissingEntryError, SbformatError, quote, require_names, require_type
+from sbformat.errors import MissingEntryError, SbformatError, escape, quote, require_names, require_type
 from sbformat.folders.agents import find_in_folder
 from sbformat.formats.vecnormalize.bundled import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.bundled import read_entries
@@ -79,7 +79,7 @@ from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_opt
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values, refuse
-from sbformat.tools.rebuild.trusted import treat_names
+from sbformat.tools.rebuild.trusted import map_classes, treat_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -125,6 +125,7 @@ def rebuild(
     policy_class: str | type | None = None,
     allow: Collection[str] = (),
     treat_as: Mapping[str, str] | None = None,
+    map_names: Mapping[str, str] | None = None,
     assign: Mapping[str, Any] | None = None,
     keep_system_info: bool = False,
     supplied_at_load: Collection[str] = (),
@@ -157,6 +158,9 @@ def rebuild(
         or a space with the attributes of a space of gymnasium
     :param treat_as: known names by unknown ones: ``{"my.spaces.MyBox": "gymnasium.spaces.Box"}`` reads an object of the
         first class as one of the second, which the result contains instead
+    :param map_names: names of your own modules by classes that cloudpickle carried by value:
+        ``{"__main__.MyExtractor": "mymodule.MyExtractor"}`` refers to the second, as if it were in ``allow``, instead
+        of the code of the first; SB3 imports it
     :param assign: values by key of ``data`` to use instead of the archive's; a schedule is a
         :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
         ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``
@@ -166,25 +170,29 @@ def rebuild(
     :param limits: as in :func:`sbformat.read`
     :return: the pair ``(archive, report)``
     :raises UnsupportedError: when the target does not have such a network, when SB3 cannot load it without what is not
-        known, for a name in ``allow`` that is known to be harmful, for names in ``treat_as`` that cannot replace each
-        other, and for ``on_unknown="error"``
+        known, for a name in ``allow`` that is known to be harmful, for names in ``treat_as`` and ``map_names`` that
+        cannot replace each other, for one in ``map_names`` that is not carried by value, and for
+        ``on_unknown="error"``
     :raises ValidationError: when the schema refuses a value of ``assign``
     :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for a missing entry
     :raises SbformatError: when an entry cannot be decoded
     :raises TypeError: when ``allow`` is a str
     """
     require_type(treat_as, (Mapping, type(None)), "treat_as to be known names by others")
+    require_type(map_names, (Mapping, type(None)), "map_names to be names of modules by classes carried by value")
+    treated, mapped = dict(treat_as or {}), dict(map_names or {})
+    require_names([*treated, *treated.values()], "treat_as")
+    require_names([*mapped, *mapped.values()], "map_names")
     options = Options(
         parse_target(target),
         on_unknown,
         keep_system_info,
         frozenset(require_names(supplied_at_load, "supplied_at_load")),
-        frozenset(require_names(allow, "allow")),
+        frozenset((*require_names(allow, "allow"), *mapped.values())),
         algorithm,
         policy_class,
         assign or {},
     )
-    require_names([*(treat_as or {}), *(treat_as or {}).values()], "treat_as")
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
     require_type(assign, (Mapping, type(None)), "assign to be values by key")
@@ -192,7 +200,25 @@ def rebuild(
         raise ValueError(f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}")
     chosen = find_in_folder(source, limits)
     original = read(source if chosen is None else chosen.path, limits=limits)
-    return rebuild_with(treat_names(original, treat_as or {}), options, original)
+    archive, carried = map_classes(treat_names(original, treated), mapped)
+    made, report = rebuild_with(archive, options, original)
+    return Rebuilt(made, _note_mapped(report, carried, mapped))
+
+
+def _note_mapped(report: RebuildReport, carried: Mapping[str, list[str]], targets: Mapping[str, str]) -> RebuildReport:
+    """Return a report with the classes that are references now in the rows of their keys.
+
+    :param carried: the names of the classes by keys of ``data``
+    """
+    kept = {(required.key, required.name) for required in report.requires}
+
+    def add(row: Row) -> Row:
+        names = carried.get(row.key or "", []) if row.entry == DATA_ENTRY else []
+        names = [name for name in names if (row.key, targets[name]) in kept]
+        notes = [f"{escape(name, 200)}, carried by value, is {targets[name]} now" for name in names]
+        return row._replace(action="translated", message="; ".join([row.message, *notes])) if notes else row
+
+    return report._replace(rows=tuple(map(add, report.rows)))
 
 
 def rebuild_with(archive: Archive, options: Options, original: Archive | None = None) -> Rebuilt:

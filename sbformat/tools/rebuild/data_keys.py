@@ -25,6 +25,7 @@ from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER, SCHEDULE_KEYS
 from sbformat.known.spaces import DictSpace, Space
 from sbformat.known.table import current_name
 from sbformat.known.types import (
+    CarriedObject,
     ConstantSchedule,
     EnumMember,
     FloatSchedule,
@@ -366,6 +367,8 @@ def _rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
             message = f"neither constant nor linear, as SB3's schedules are: {samples} during training"
             if nearest is not None:
                 message += f"; the nearest is {context.options.advice.set_schedule(key, nearest)}"
+            if isinstance(inner, CarriedObject):
+                message += f"; {trusted.replace_carried(inner, context.options.advice)}"
             return context.handle_unknown(key, value, message, default)
         return _encode_schedule(context, key, found, meaning)
     except UnsupportedError as error:

@@ -49,13 +49,33 @@ class Advice(Record):
         shown = escape(name, 200)
         return f"allow=['{shown}'] keeps it" if self.is_for_load else f"--allow {shown} (allow=[...]) keeps it"
 
+    def map_class(self, name: str) -> str:
+        """Return how a class that is carried by value is replaced by one of a module, by its dotted name."""
+        if self.is_for_load:
+            return self.pass_own
+        shown = escape(name, 200)
+        target = f"MODULE.{shown.rpartition('.')[2]}"
+        return f"--map {shown}={target} (map_names={{...}}) refers to it in a module of yours; {self.pass_own}"
+
+    @property
+    def pass_own(self) -> str:
+        """How the caller's own object is passed instead of one that is carried by value."""
+        given = "custom_objects={KEY: VALUE}"
+        return (
+            f"{given if self.is_for_load else f'sbformat.sb3.load(..., {given})'} passes your own, by its key of data"
+        )
+
     def take_space(self, key: str, name: str) -> str:
         """Return how a space of a class that is not known is kept, or taken as the one that it extends."""
-        shown = escape(name, 200)
         if self.is_for_load:
             return f"custom_objects={{'{key}': SPACE}} sets a space, {self.allow(name)}"
-        base = f"--as {shown}=gymnasium.spaces.Box (treat_as={{...}}) takes the class that it extends, if that is Box"
-        return f"{base}; {self.allow(name)}; --set {key}=JSON (assign={{...}}) sets a space"
+        return f"{self.treat_space(name)}; {self.allow(name)}; --set {key}=JSON (assign={{...}}) sets a space"
+
+    def treat_space(self, name: str) -> str:
+        """Return how a space of a class that is not known is taken as the one that it extends."""
+        of = " of sbformat rebuild" if self.is_for_load else ""
+        option = f"--as {escape(name, 200)}=gymnasium.spaces.Box (treat_as={{...}}){of}"
+        return f"{option} takes the class that it extends, if that is Box"
 
     def set_value(self, key: str) -> str:
         """Return how a number is set for a key of ``data``."""

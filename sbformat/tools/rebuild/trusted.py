@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.archive.edits import dump_data
 from sbformat.archive.kinds import SB3_ARCHIVES
@@ -72,6 +72,7 @@ _MAX_JSON_DEPTH: Final = 20
 _MAX_JSON_NODES: Final = 100_000
 _MAX_JSON_TEXT: Final = 1 << 20
 _EXACT_INTEGERS: Final = 2**63
+_MOST_LISTED: Final = 10
 
 
 def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = frozenset()) -> Any:
@@ -216,6 +217,75 @@ def _replace_blobs(archive: Archive, what: str, replace: Callable[[str, Pickle],
     if not made:
         return archive
     return archive.with_entries({DATA_ENTRY: dump_data({**thaw(archive.data), **made})})
+
+
+def map_classes(archive: Archive, names: Mapping[str, str]) -> tuple[Archive, dict[str, list[str]]]:
+    """Return an archive that refers to classes of the caller's modules instead of those that it carries by value.
+
+    :param names: dotted names of classes carried by value, and the names to refer to
+    :return: the archive, and the names of the classes that were replaced by keys of ``data``
+    """
+    targets = {name: Global(*_require_own(name, target)) for name, target in names.items()}
+    carried: set[str] = set()
+    imported: set[str] = set()
+    mapped: dict[str, list[str]] = {}
+
+    def refer(key: str, pickle: Pickle) -> bytes | None:
+        try:
+            _, decoder = decode_tree(pickle, Budget(archive.limits))
+        except SbformatError:  # the handler of the key reports it
+            return None
+        imported.update(str(step) for step in pickle.log if isinstance(step, Global))
+        classes: dict[str, CarriedClass] = {}
+        replaced: dict[int, object] = {}
+        for step in pickle.log:
+            made = decoder.value(step) if isinstance(step, Call) else None
+            if not isinstance(made, CarriedClass):
+                continue
+            name = name_class(made)
+            carried.add(name)
+            if name in targets:
+                if classes.setdefault(name, made) is not made:
+                    refuse(f"{key}: two classes {quote(name)} are carried by value: they cannot both be {names[name]}")
+                replaced[id(step)] = targets[name]
+        if not replaced:
+            return None
+        setters = {id(setter) for found in decoder.setters.values() for setter in found}
+        if pickle.changed or any(id(value) not in setters for value in pickle.discarded):
+            refuse(f"{key}: {quote(next(iter(classes)))} cannot be mapped beside discarded values or ones that change")
+        mapped[key] = list(classes)
+        return encode_pickle(pickle.value, protocol=5, setters=decoder.setters, replaced=replaced)
+
+    made = _replace_blobs(archive, "classes are mapped (--map, map_names)", refer) if targets else archive
+    for name in targets:
+        if not any(name in found for found in mapped.values()):
+            _refuse_unused(name, carried, imported)
+    return made, mapped
+
+
+def name_class(carried: CarriedClass) -> str:
+    """Return the dotted name of a class that is carried by value, whose module may not be stored."""
+    return f"{carried.module or '__main__'}.{carried.name}"
+
+
+def _require_own(name: str, target: str) -> Pair:
+    """Return the pair of a name of the caller's own module that a class is mapped to."""
+    module, _, last = target.rpartition(".")
+    if not module or not all(part.isidentifier() for part in target.split(".")):
+        refuse(f"{quote(name)} cannot be mapped to {quote(target)}: expected the dotted name of a class: MODULE.CLASS")
+    why = describe_harm((module, last)) or ("is a known name" if _list_known(target) else None)
+    if why:
+        refuse(f"{quote(name)} cannot be mapped to {quote(target)}, which {why}: expected a class of your own module")
+    return module, last
+
+
+def _refuse_unused(name: str, carried: set[str], imported: set[str]) -> NoReturn:
+    """Refuse a class that is not carried by value."""
+    if name in imported:
+        other = "--as NAME=KNOWN (treat_as={...}) reads it as a known class, --allow NAME (allow=[...]) keeps it"
+        refuse(f"{quote(name)} is not carried by value, but imported by its name: {other}")
+    listed = ", ".join(quote(found) for found in sorted(carried)[:_MOST_LISTED]) or "none"
+    refuse(f"{quote(name)} cannot be mapped: no class of this name is carried by value; carried by value: {listed}")
 
 
 def _find_known(name: str, known: str) -> Pair:
@@ -406,10 +476,16 @@ def _refuse_harmful(pair: Pair) -> None:
         refuse(f"{quote('.'.join(pair))} {why}: it cannot be allowed")
 
 
+def replace_carried(value: object, advice: Advice) -> str:
+    """Return which option replaces a function, a class or an object of a class that is carried by value."""
+    cls = value.cls if isinstance(value, CarriedObject) else value
+    return advice.map_class(name_class(cls)) if isinstance(cls, CarriedClass) else advice.pass_own
+
+
 def describe_unknown(value: object, role: str, advice: Advice) -> str:
     """Return why a class or function is not kept, and which option keeps it."""
-    if isinstance(value, (CarriedClass, Function)):
-        return f"{show(value)}: custom code carried by value, without a name to allow"
+    if isinstance(value, (CarriedClass, CarriedObject, Function)):
+        return f"{show(value)}: custom code carried by value, without a name to allow; {replace_carried(value, advice)}"
     name: Any = value.function if isinstance(value, Partial) else value
     if isinstance(value, Call) and value.how == "NEWOBJ":  # an object of a class that is not known
         name = value.func
