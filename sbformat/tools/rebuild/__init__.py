@@ -61,6 +61,7 @@ from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import ALGORITHMS, OPTIMIZERS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
+from sbformat.known.spaces import Space
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -272,10 +273,22 @@ def _start(archive: Archive, options: Options) -> RebuildContext:
     _require_known_keys(name, options.assign)
     chosen = None if options.policy_class is None else _resolve_policy_class(options.policy_class, name)
     context = RebuildContext(archive, name, options, chosen)
+    if why_no_her:
+        _refuse_goals_in_allowed_space(context)
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"
     context.her_observation, context.why_no_her_observation = her, why_no_her
     return context
+
+
+def _refuse_goals_in_allowed_space(context: RebuildContext) -> None:
+    """Refuse a space of an allowed class from which HER's goals can be separated only as from one of gymnasium."""
+    key = "observation_space"
+    space = context.decode_or_none(key)
+    name = context.allowed.find_space_class(space)
+    if isinstance(space, Space) and name is not None and read_her(context.archive, space)[1] is not None:
+        advice = context.options.advice.treat_space(name)
+        refuse(f"{key}: HER's goals cannot be separated from the observation in a {quote(name)}: {advice}", DATA_ENTRY)
 
 
 def _start_sb2(archive: Archive, options: Options) -> tuple[RebuildContext, Conversion]:

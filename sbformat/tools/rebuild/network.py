@@ -162,17 +162,20 @@ class HerObservation(Record):
         return self.widened[memory][0]
 
 
-def read_her(archive: Archive) -> tuple[str, HerObservation | None, str]:
-    """Return the algorithm that HER wrapped, and the parts of its observations, or None and why they are not known."""
+def read_her(archive: Archive, space: Space | None = None) -> tuple[str, HerObservation | None, str]:
+    """Return the algorithm that HER wrapped, and the parts of its observations, or None and why they are not known.
+
+    :param space: the observation space, where the archive's own is of a class that is not known
+    """
     model = archive.decode("model_class")
     if not isinstance(model, Reference):
         refuse("model_class, the algorithm that HER wrapped, is not known", DATA_ENTRY)
-    return model.name, *_find_observation(archive)
+    return model.name, *_find_observation(archive, space)
 
 
-def _find_observation(archive: Archive) -> tuple[HerObservation | None, str]:
+def _find_observation(archive: Archive, known_space: Space | None) -> tuple[HerObservation | None, str]:
     try:
-        space: Any = archive.decode("observation_space")
+        space: Any = known_space or archive.decode("observation_space")
         last: Any = archive.decode("_last_obs")
     except SbformatError as error:
         return None, error.message

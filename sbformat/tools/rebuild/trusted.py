@@ -368,6 +368,10 @@ class Allowed:
                 return space
         return None
 
+    def find_space_class(self, space: object) -> str | None:
+        """Return the allowed class of a space; None for any other value."""
+        return ".".join(self._spaces[id(space)][1]) if id(space) in self._spaces else None
+
     def encode_space(self, place: str, space: Space, encoded: Serialized, limits: Limits) -> Serialized | None:
         """Return the blob of a space with its allowed class instead of gymnasium's; None for any other space."""
         if id(space) not in self._spaces:

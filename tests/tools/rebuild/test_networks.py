@@ -420,6 +420,12 @@ def test_her_with_a_space_of_a_users_class_is_taken_as_the_one_that_it_extends()
     assert made.archive == rebuild(archive).archive
     assert isinstance(made.archive.decode("observation_space"), DictSpace)
     assert [row.key for row in made.report.findings] == [row.key for row in rebuild(archive).report.findings]
+    with pytest.raises(
+        UnsupportedError, match="HER's goals cannot be separated .*'mine.spaces.MyBox': --as mine.spaces"
+    ):
+        rebuild(mine, allow=["mine.spaces.MyBox"])
+    untrained = rebuild(her(observation_space=blob(space), _last_obs=None), allow=["mine.spaces.MyBox"])
+    assert "model_class" in [row.key for row in untrained.report.findings]
 
 
 def test_what_her_was_put_around_has_to_be_known() -> None:
