@@ -3,6 +3,9 @@
 This is the only JSON parser of the package: headers of ``.safetensors`` and the settings of bundles are read by
 :func:`parse_object`. Bytes, depth, values and digits are counted before the text is parsed. NaN, Infinity and lone
 surrogates are accepted, because SB3's ``json.dumps`` can write them. Blobs are not decoded here.
+
+Of an entry above its limits, :func:`read_data` leaves out the largest values: each is a :class:`LargeValue`, which has
+its place in the file, not its content (FORMAT.md 3.4).
 """
 
 from __future__ import annotations
@@ -10,16 +13,23 @@ from __future__ import annotations
 import binascii
 import json
 import re
+import string
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
-from sbformat.errors import DataError, quote
+from sbformat.constants import DATA_ENTRY, SERIALIZED_MARKER, TYPE_MARKER
+from sbformat.errors import DataError, LimitError, SbformatError, quote
 from sbformat.immutable import FrozenDict, freeze
+from sbformat.io.source import BytesSource, JoinedSource, iter_views, slice_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import TypeGuard
+
+    from sbformat.io.source import Source
+    from sbformat.limits import LimitName
 
 CONTAINER_COST: Final = 7
 VALUE_BYTES: Final = 96
@@ -33,7 +43,25 @@ _FOUR_BYTES: Final = 0xF0  # the lowest first byte of UTF-8 for U+10000 and abov
 _TWO_BYTES: Final = 0xC4
 _BOM: Final = b"\xef\xbb\xbf"
 _INDENT: Final = 4
+_OPENING: Final = "{\n    "  # what it is written with, before the first key and after the last value
+_CLOSING: Final = "\n}"
 _LARGEST_WALK: Final = 10_000_000  # most values of one key that are written: a list that contains itself has no end
+_MOST_NODES: Final = 7  # values that one byte of JSON can count as
+_MOST_SKIPPED: Final = 16  # of these times ``json_nodes``, most values of an entry, those that are left out included
+_LARGE: Final = 64  # a value below this part of a limit is never left out
+_HEAD_BYTES: Final = 1024  # of a value that may be left out, for its type
+_TEXT_MEMORY: Final = 3  # a text, the pickle that is its base64, and the text again as bytes meanwhile
+_MEASURES: Final[tuple[LimitName, ...]] = ("json_bytes", "json_nodes", "memory_bytes")
+_BLOB_LIMITS: Final = frozenset({"blob_bytes", "blobs_bytes"})
+_TOP: Final = re.compile(rb"[\[\]{},:]")
+_BRACKET: Final = re.compile(rb"[\[\]{}]")
+_BRACKETS: Final = bytes.maketrans(b"[{]}", b"(())")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_ROUNDS: Final = 8
+_INSIDE: Final = 2  # depth of what is inside a value that is an array or an object
+_TYPE: Final = rb'\{\s*":type:"\s*:\s*"([^"\\\x00-\x1f]*)"'
+_BLOB: Final = _TYPE + rb'\s*,\s*":serialized:"\s*:\s*"'
+_BASE64: Final = (string.ascii_letters + string.digits + "+/").encode()
 _DEEPEST: Final = 500
 """Levels of a value that is written. Python's encoder keeps the indentation of each level, which takes memory that
 grows with the square of the depth; until 3.13 it refuses 1,000 levels."""
@@ -79,6 +107,11 @@ class Serialized:
         self.__setattr__(name, None)
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of the pickle; of a :class:`LargeValue`, those of its JSON text."""
+        return len(self.pickle)
+
+    @property
     def is_canonical(self) -> bool:
         """Whether the base64 text is what an encoder writes; a lenient decoder accepts more."""
         return self.text == _canonical(self.pickle)
@@ -102,6 +135,155 @@ class Serialized:
         return {**marker, SERIALIZED_MARKER: self.text, **self.hints}
 
 
+class LargeValue(Serialized):
+    """A value of a key that is larger than the limits allow: where it is in ``data``, not its content.
+
+    Everything else of the archive is read. What needs the value raises a :class:`~sbformat.LimitError` that names the
+    limits with which it is read; :meth:`~sbformat.Archive.replace` and ``edit`` copy or drop it without decoding it.
+
+    >>> archive.data["my_frames"]
+    <LargeValue "<class 'numpy.ndarray'>" 225,792,200 bytes of JSON>
+
+    :param key: its key
+    :param type: the text of ``:type:`` if it is an object that begins with it; None otherwise
+    :param start: position of the value's text in ``data``
+    :param stop: the end of it
+    :param needs: the limits that it exceeds, with values that are enough
+    :param open_data: returns the bytes of ``data``; None when the value was sent to another process
+    """
+
+    __slots__ = ("_open_data", "key", "nbytes", "needs", "start")
+
+    _open_data: Callable[[], Source] | None
+    key: str
+    nbytes: int
+    needs: Mapping[LimitName, int]
+    start: int
+
+    def __init__(
+        self,
+        key: str,
+        type: str | None,  # noqa: A002 -- SB3's own word
+        start: int,
+        stop: int,
+        needs: Mapping[LimitName, int],
+        open_data: Callable[[], Source] | None,
+    ) -> None:
+        values = {"key": key, "type": type, "hints": FrozenDict(), "start": start, "nbytes": stop - start}
+        for name, value in {**values, "needs": needs, "_open_data": open_data}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def error(self) -> LimitError:
+        """The error of everything that needs the value."""
+        limit, needed = next(iter(self.needs.items()))
+        made = LimitError(limit, allowed=0, actual=needed, entry=DATA_ENTRY)
+        options = ", ".join(f"{name}={value}" for name, value in self.needs.items())
+        made.message = f"{quote(self.key)} is left out, because it is large: {format_size(self.nbytes)}; "
+        made.message += f"if you trust the size, pass limits=Limits({options})"
+        return made
+
+    @property
+    def pickle(self) -> bytes:  # type: ignore[override]
+        """Not read: a :class:`~sbformat.LimitError`."""
+        raise self.error
+
+    text = pickle  # type: ignore[assignment]
+
+    @property
+    def is_canonical(self) -> bool:
+        return True  # as far as is known
+
+    def open_pickle(self, limits: Limits) -> Source | None:
+        """Return the bytes of its pickle, decoded where they are read.
+
+        None unless it is written as SB3 writes it, with canonical base64 and members after it that the limits allow.
+        """
+        text = self.source()
+        found = re.match(_BLOB, bytes(text.view(0, _HEAD_BYTES)))
+        if found is None:
+            return None
+        start = stop = found.end()
+        for chunk in iter_views(text, start, self.nbytes):
+            piece, quotation_mark, _ = bytes(chunk).partition(b'"')
+            stop += len(piece)
+            if quotation_mark:
+                break
+        base64 = _Base64Source(text, start, stop - start)
+        rest = self.nbytes - stop - 1
+        if not base64.is_canonical() or rest > limits.json_bytes:
+            return None
+        try:
+            hints = parse_object(b'{"":0' + bytes(text.view(stop + 1, rest)), Budget(limits))
+        except SbformatError:
+            return None
+        return None if {SERIALIZED_MARKER, TYPE_MARKER} & hints.keys() else base64
+
+    def source(self) -> Source:
+        """Return the bytes of its JSON text, as it is in the file."""
+        if self._open_data is None:
+            raise self.error
+        return slice_source(self._open_data(), self.start, self.nbytes)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two large values have the same text, without keeping it."""
+        if not isinstance(other, LargeValue):
+            return False if isinstance(other, Serialized) else NotImplemented
+        if self.nbytes != other.nbytes:
+            return False
+        one, another = (iter_views(value.source(), 0, self.nbytes) for value in (self, other))
+        return all(map(memoryview.__eq__, one, another))
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"<LargeValue {quote(self.type or 'without type', 80)} {self.nbytes:,} bytes of JSON>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LargeValue, (self.key, self.type, self.start, self.start + self.nbytes, dict(self.needs), None)
+
+    def to_json(self) -> NoReturn:
+        raise self.error
+
+
+class _Base64Source:
+    """The bytes that a range of another source is the canonical base64 of, as a source."""
+
+    __slots__ = ("_characters", "_start", "_text", "size")
+
+    def __init__(self, text: Source, start: int, characters: int) -> None:
+        self._text = text
+        self._start = start
+        self._characters = characters
+        padding = bytes(text.view(start + max(characters - 2, 0), 2)).partition(b'"')[0].count(b"=")
+        self.size = characters // 4 * 3 - padding
+
+    def is_canonical(self) -> bool:
+        """Return whether the text is what an encoder writes."""
+        whole = self._characters // 4 * 4
+        if whole != self._characters or not whole:
+            return False
+        last = bytes(self._text.view(self._start + whole - 4, 4))
+        others = (bytes(chunk) for chunk in iter_views(self._text, self._start, self._start + whole - 4))
+        if any(chunk.translate(None, _BASE64) for chunk in others):
+            return False
+        try:
+            return binascii.b2a_base64(binascii.a2b_base64(last), newline=False) == last
+        except binascii.Error:
+            return False
+
+    def view(self, offset: int, length: int) -> memoryview:
+        stop = min(offset + length, self.size)
+        first = offset // 3
+        text = self._text.view(self._start + 4 * first, 4 * (-(-stop // 3) - first))
+        return memoryview(binascii.a2b_base64(text))[offset - 3 * first : stop - 3 * first]
+
+
+def has_pickle(value: object) -> TypeGuard[Serialized]:
+    """Return whether a value of ``data`` is a pickle that was not left out."""
+    return isinstance(value, Serialized) and not isinstance(value, LargeValue)
+
+
 def _canonical(pickle: bytes) -> str:
     return binascii.b2a_base64(pickle, newline=False).decode("ascii")
 
@@ -123,6 +305,188 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> FrozenDict:
         return FrozenDict({key: _decode_value(key, item, budget) for key, item in parse_object(data, budget).items()})
     except RecursionError:
         _refuse("expected less nesting: this interpreter cannot follow it")
+
+
+# -- large entries ------------------------------------------------------------------------------------
+
+
+def is_large(size: int, limits: Limits) -> bool:
+    """Return whether ``data`` of this size can exceed a limit of its size, so that values are left out."""
+    most = min(limits.json_bytes, limits.blob_bytes, limits.blobs_bytes, limits.json_nodes // _MOST_NODES)
+    return size > most
+
+
+def decode_large(text: Iterable[bytes | memoryview], budget: Budget, open_data: Callable[[], Source]) -> FrozenDict:
+    """Parse ``data`` like :func:`decode`; above its limits, the largest values are left out (FORMAT.md 3.4).
+
+    :param text: all of its bytes, in chunks of any size
+    :param open_data: returns them as a source, from which values that are left out are copied
+    """
+    splitter = _Splitter(budget)
+    for chunk in text:
+        splitter.add(bytes(chunk))
+    try:
+        items = parse_object(splitter.join(), budget)
+    except DataError as error:
+        error.offset = None  # it is of a text without the large values
+        raise
+    made = {}
+    for (key, item), value in zip(items.items(), splitter.values):  # keys are unique: the n-th has the n-th value
+        if value.text is not None:
+            try:
+                made[key] = _decode_value(key, item, budget)
+                continue
+            except LimitError as error:
+                if error.limit not in _BLOB_LIMITS:
+                    raise
+        made[key] = splitter.describe(key, value, open_data)
+    return FrozenDict(made)
+
+
+class _Value:
+    """The text of one value in ``data``, None once it is left out; and what it costs to decode it."""
+
+    __slots__ = ("costs", "head", "is_large", "start", "stop", "text")
+
+    def __init__(self, start: int) -> None:
+        self.start = self.stop = start
+        self.text: list[bytes] | None = []
+        self.head = b""
+        self.costs = [0, 0, 0]
+        """By ``json_bytes``, ``json_nodes`` and ``memory_bytes``."""
+        self.is_large = False
+
+
+class _Splitter:
+    """Splits the text of ``data`` into the values of its keys and what is between them, chunk by chunk.
+
+    When the values that it keeps exceed a limit, it leaves out the one that is largest by that measure.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._limits = limits = budget.limits
+        self._allowed = (limits.json_bytes, limits.json_nodes, budget.memory_allowed())
+        self._kept, self._all = [0, 1, 0], [0, 1, 0]
+        self._between: list[list[bytes]] = [[]]
+        """The text before each value, and after the last one."""
+        self.values: list[_Value] = []
+        self._large: list[_Value] = []
+        """Those that can be left out: 1/64 of a limit or more."""
+        self._value: _Value | None = None
+        self._at = self._depth = 0
+        self._in_string = False
+        self._carried = b""
+
+    def add(self, chunk: bytes) -> None:
+        """Split the next chunk."""
+        text = self._carried + chunk
+        whole = len(text) - (len(text) - len(text.rstrip(b"\\"))) % 2  # an escape is never split between two chunks
+        text, self._carried = text[:whole], text[whole:]
+        if self._in_string and b'"' not in text and b"\\" not in text:  # most of a large pickle
+            self._take(text, b"")
+            return
+        parts = text.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+        inside = self._in_string
+        outside = b"_".join(b"_" * len(part) if n % 2 != inside else part for n, part in enumerate(parts))
+        self._in_string ^= len(parts) % 2 == 0
+        begin = 0
+        at = len(outside) if self._value is not None and self._stays_inside(outside) else 0
+        while found := (_TOP if self._depth == 1 else _BRACKET).search(outside, at):
+            at = found.end()
+            token = found[0]
+            if token in b"[{":
+                self._depth += 1
+                continue
+            if token in b"]}":
+                self._depth -= 1
+                is_end = self._depth == 0
+            else:
+                is_end = token == b","
+            if is_end and self._value is not None:
+                self._take(text[begin : at - 1], outside[begin : at - 1])
+                self._value, begin = None, at - 1
+                self._between.append([])
+            elif token == b":" and self._value is None:
+                self._take(text[begin:at], outside[begin:at])
+                begin = at
+                self._value = _Value(self._at)
+                self.values.append(self._value)
+        self._take(text[begin:], outside[begin:])
+        if self._all[1] > _MOST_SKIPPED * self._limits.json_nodes:  # it takes too long to find where values end
+            self._limits.check("json_nodes", self._all[1])
+
+    def _stays_inside(self, outside: bytes) -> bool:
+        """Return whether it is certain that the open value does not end in this text; if so, count its brackets."""
+        brackets = outside.translate(_BRACKETS, _NO_BRACKETS)
+        change = brackets.count(b"(") - brackets.count(b")")
+        for _ in range(_ROUNDS):  # what is opened and closed within the text does not matter
+            brackets = brackets.replace(b"()", b"")
+        if self._depth - brackets.count(b")") < _INSIDE:
+            return False
+        self._depth += change
+        return True
+
+    def _take(self, text: bytes, outside: bytes) -> None:
+        """Add text to the value that is open, or to what is between values."""
+        value = self._value
+        commas, colons = outside.count(b","), outside.count(b":")
+        containers = outside.count(b"[") + outside.count(b"{")
+        parts = VALUE_BYTES * commas + PAIR_BYTES * colons + CONTAINER_BYTES * containers
+        costs = (len(text), commas + CONTAINER_COST * containers, _TEXT_MEMORY * len(text) + parts)
+        self._all = [*map(sum, zip(self._all, costs))]
+        if value is None:
+            self._between[-1].append(text)
+        else:
+            if not value.head:
+                value.start = value.stop = self._at + len(text) - len(text.lstrip())
+            if len(value.head) < _HEAD_BYTES:
+                value.head = (value.head + text[:_HEAD_BYTES]).lstrip()[:_HEAD_BYTES]
+            value.stop = self._at + len(text.rstrip()) if text.rstrip() else value.stop
+            value.costs = [*map(sum, zip(value.costs, costs))]
+        self._at += len(text)
+        if value is None or value.text is not None:
+            self._kept = [*map(sum, zip(self._kept, costs))]
+        if value is not None and value.text is not None:
+            value.text.append(text)
+            if not value.is_large and any(_LARGE * cost >= most for cost, most in zip(value.costs, self._allowed)):
+                value.is_large = True
+                self._large.append(value)
+        for n, most in enumerate(self._allowed):
+            while self._kept[n] > most:
+                self._leave_out(n)
+
+    def _leave_out(self, n: int) -> None:
+        """Leave out the value that costs most by one measure."""
+        value = max(self._large, key=lambda value: value.costs[n], default=None)
+        if value is None:
+            self._limits.check(_MEASURES[n], self._kept[n] - self._allowed[n] + getattr(self._limits, _MEASURES[n]))
+            return
+        self._large.remove(value)
+        value.text = None
+        self._kept = [kept - cost for kept, cost in zip(self._kept, value.costs)]
+
+    def join(self) -> bytes:
+        """Return the text of ``data`` with ``null`` for each value that was left out."""
+        made = [*self._between[0]]
+        for value, after in zip(self.values, [*self._between[1:], []]):
+            made += [b"null"] if value.text is None else value.text
+            made += after
+            if value.text is not None:
+                value.text = []
+        return b"".join([*made, self._carried])
+
+    def describe(self, key: str, value: _Value, open_data: Callable[[], Source]) -> LargeValue:
+        """Return what is left of a value that was left out, with the limits that it needs."""
+        size, nodes, memory = self._all
+        memory += self._limits.memory_bytes - self._allowed[2]  # without what the file's size allows
+        needs: dict[LimitName, int] = {"json_bytes": size, "json_nodes": nodes, "memory_bytes": memory}
+        if f'"{SERIALIZED_MARKER}"'.encode() in value.head:
+            blob, blobs = value.costs[0] * 3 // 4, size * 3 // 4
+            needs |= {"blob_bytes": blob, "blobs_bytes": blobs, "pickle_bytes": blob}
+        needs = {limit: needed for limit, needed in needs.items() if needed > getattr(self._limits, limit)}
+        found = re.match(_TYPE, value.head)
+        type_ = found[1].decode("utf-8", "replace") if found else None
+        return LargeValue(key, type_, value.start, value.stop, needs, open_data)
 
 
 def parse_object(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
@@ -251,19 +615,36 @@ def _decode_value(key: str, item: Any, budget: Budget) -> Any:
     return Serialized(type_, pickle, hints, text=text)
 
 
-def dumps(data: Mapping[str, Any]) -> bytes:
+def dumps(data: Mapping[str, Any]) -> bytes | JoinedSource:
     """Encode ``data`` as SB3 does: like ``json.dumps(..., indent=4)`` (WRITER.md 12.4).
 
     :param data: keys that are strings; JSON values (tuples become arrays) and :class:`Serialized` at the top level
+    :return: its bytes; as a source if it has a :class:`LargeValue`, whose text is copied when it is read
     """
     for key, value in data.items():
+        if isinstance(value, LargeValue):
+            continue
         _check_value(key, value)
         reserved = value.hints if isinstance(value, Serialized) else value if isinstance(value, dict) else ()
         if SERIALIZED_MARKER in reserved or (TYPE_MARKER in reserved and isinstance(value, Serialized)):
             _refuse(f"{quote(key)} has a key {SERIALIZED_MARKER} or {TYPE_MARKER}; expected a Serialized for that")
     try:
-        return json.dumps(to_json(data), indent=_INDENT).encode("ascii")
+        if not any(isinstance(value, LargeValue) for value in data.values()):
+            return json.dumps(to_json(data), indent=_INDENT).encode("ascii")
+        parts: list[Source] = []
+        between = _OPENING
+        for key, value in data.items():
+            is_copied = isinstance(value, LargeValue)
+            pair = json.dumps(to_json({key: None if is_copied else value}), indent=_INDENT)
+            text = between + pair.removeprefix(_OPENING).removesuffix(_CLOSING)
+            parts.append(BytesSource((text.removesuffix("null") if is_copied else text).encode("ascii")))
+            if is_copied:
+                parts.append(value.source())
+            between = "," + _OPENING[1:]
+        return JoinedSource([*parts, BytesSource(_CLOSING.encode("ascii"))])
     except (ValueError, RecursionError) as error:
+        if isinstance(error, SbformatError):  # of the file that a large value is in
+            raise
         _refuse(f"JSON cannot represent it: {error}")
 
 

@@ -213,6 +213,10 @@ class Budget:
         """Count memory that decoded values took, kept or not: decoding and dropping values takes time as well."""
         self._worked += size
 
+    def memory_allowed(self) -> int:
+        """Return how many bytes may be kept in all."""
+        return self.limits.memory_bytes + _KEPT_PER_BYTE * self._granted
+
     def memory_left(self) -> int:
         """Return how many bytes may still be kept."""
         kept = self._spent.get(_MEMORY, 0)

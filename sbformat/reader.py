@@ -78,6 +78,7 @@ def read_in_place(
     limits: Limits = DEFAULT_LIMITS,
     on_unknown: OnUnknown = "error",
     unchecked_crc: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> Archive:
     """Read an archive without loading large files into memory, to write its entries and tensors elsewhere.
 
@@ -88,9 +89,10 @@ def read_in_place(
     each access, because it is read again.
 
     :param source: see :func:`read`, as for the other parameters; only paths are read in pieces
+    :param progress: called with a number of bytes whenever that many were read
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
-    return open_archive(source, Budget(limits), options, in_memory=False)
+    return open_archive(source, Budget(limits), options, in_memory=False, progress=progress)
 
 
 def _require_unread(source: ArchiveLike, **options: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -21,7 +22,7 @@ from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
 from sbformat.immutable import Record
-from sbformat.io.source import is_by_range, iter_views
+from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
     from sbformat.archive.kinds import Kind
     from sbformat.container.layout import Entry
+    from sbformat.immutable import FrozenDict
     from sbformat.limits import Limits
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
@@ -184,11 +186,15 @@ class Archive:
         :raises MissingEntryError: if the archive has no ``data``
         :raises DataError: if it breaks the format
         """
-        from sbformat.data import decode
+        return self._decode_once(DATA_ENTRY, self._decode_data)
 
-        return self._decode_once(
-            DATA_ENTRY, lambda name: decode(self._entries.read(name, limit="json_bytes"), self._budget)
-        )
+    def _decode_data(self, name: str) -> FrozenDict:
+        from sbformat.data import decode, decode_large, is_large
+
+        entries = self._entries
+        if not is_large(entries.entry(name).size, self.limits):
+            return decode(entries.read(name, limit="json_bytes"), self._budget)
+        return decode_large(entries.stream(name), self._budget, partial(entries.source, name))
 
     @property
     def parameters(self) -> Mapping[str, StateDict]:
@@ -488,7 +494,9 @@ class Archive:
             for name, content in changes.items()
             if (name in self.entries if content is None else content is not self._cache.get(name))
         }
-        edited = Archive(EditedEntries(self._entries, changes), self.format, Budget(self.limits), self._options)
+        budget = Budget(self.limits)
+        budget.grant(sum(content.size for content in changes.values() if isinstance(content, JoinedSource)))
+        edited = Archive(EditedEntries(self._entries, changes), self.format, budget, self._options)
         edited._cache = {name: value for name, value in self._cache.items() if name not in changes}
         for name, content in changes.items():
             if isinstance(content, pth.StateDict):
@@ -502,10 +510,9 @@ class Archive:
         """
         self.require_writable()
         if name == DATA_ENTRY and reencode:
-            from sbformat.archive.edits import dump_data
+            from sbformat.archive.edits import dump_data, encode_content
 
-            content = dump_data(self.data)
-            return Member(name, len(content), lambda: (content,)), True
+            return encode_content(name, dump_data(self.data)), True
         if reencode and is_state_dict(name):
             encoded = pth.encode_pth(self.state_dict(name))
             return Member(name, encoded.size, encoded.chunks, encoded.crc), True

@@ -16,7 +16,7 @@ from sbformat.container.layout import STORED, Entry, Member, check_paths, encode
 from sbformat.container.reader import Entries
 from sbformat.data import dumps
 from sbformat.errors import ContainerError, SbformatError, quote, require_type
-from sbformat.io.source import BytesSource
+from sbformat.io.source import BytesSource, JoinedSource, iter_views
 from sbformat.pth import StateDict, encode_pth
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Content: TypeAlias = "bytes | StateDict | None"
-"""The new content of an entry: bytes, a state dict, or None to remove it."""
+Content: TypeAlias = "bytes | JoinedSource | StateDict | None"
+"""The new content of an entry: bytes, ``data`` that is copied in part, a state dict, or None to remove it."""
 
 
 class EditedEntries(Entries):
@@ -40,17 +40,21 @@ class EditedEntries(Entries):
     :param base: the old entries; if they are edited ones themselves, both sets of changes are merged
     """
 
-    __slots__ = ("_base", "_new")
+    __slots__ = ("_base", "_joined", "_new")
 
     def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
         self._base = base
         self._new: dict[str, Member] = {}
+        self._joined: dict[str, JoinedSource] = {}
         if isinstance(base, EditedEntries):
-            self._base, self._new = base._base, dict(base._new)  # noqa: SLF001 -- its own class
+            self._base, self._new, self._joined = base._base, dict(base._new), dict(base._joined)  # noqa: SLF001 -- its own class
         for name, content in changes.items():
             self._new.pop(name, None)
+            self._joined.pop(name, None)
+            if isinstance(content, JoinedSource):
+                self._joined[name] = content
             if content is not None:
-                self._new[name] = _encode_content(name, content)
+                self._new[name] = encode_content(name, content)
         kept = {name for name in base.entries if name not in changes} | self._new.keys()
         old = self._base.entries
         new = {name: Entry(name, 0, 0, member.size, member.size, 0, STORED) for name, member in self._new.items()}
@@ -81,7 +85,9 @@ class EditedEntries(Entries):
         return iter(self._new[name].chunks()) if name in self._new else self._old(name).stream(name)
 
     def source(self, name: str) -> Source:
-        return BytesSource(self.read(name)) if name in self._new else self._old(name).source(name)
+        if name in self._new:
+            return self._joined.get(name) or BytesSource(self.read(name))
+        return self._old(name).source(name)
 
     def member(self, name: str) -> Member:
         return self._new[name] if name in self._new else self._old(name).member(name)
@@ -98,8 +104,11 @@ class EditedEntries(Entries):
         self._base.check_deferred({name for name in names if name in self.entries and name not in self._new})
 
 
-def _encode_content(name: str, content: bytes | StateDict) -> Member:
+def encode_content(name: str, content: bytes | JoinedSource | StateDict) -> Member:
+    """Return new content as a member of a zip."""
     encode_path(name)
+    if isinstance(content, JoinedSource):
+        return Member(name, content.size, partial(iter_views, content, 0, content.size))
     if not isinstance(content, StateDict):
         return Member(name, len(content), lambda: (content,))
     try:
@@ -136,7 +145,7 @@ def encode_edits(
     return changes
 
 
-def dump_data(data: Mapping[str, Any]) -> bytes:
+def dump_data(data: Mapping[str, Any]) -> bytes | JoinedSource:
     """Encode ``data``."""
     require_type(data, Mapping, "data by key")
     return _call_within(DATA_ENTRY, dumps, data)

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat import pkl
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record, thaw
 from sbformat.known import changes
@@ -33,9 +33,9 @@ class Hyperparameter(Record):
     value: Any
     """A JSON value, a decoded one, or, if it could not be decoded, a node of :mod:`sbformat.pkl.tree`, or
     :class:`~sbformat.Serialized` if it is not a pickle."""
-    how: Literal["json", "decoded", "opaque"]
+    how: Literal["json", "decoded", "opaque", "left out"]
     why: str | None
-    """The reason if it is opaque."""
+    """The reason if it is opaque, or left out because it is large."""
 
     def __repr__(self) -> str:
         """Return one line: with shared parts, the repr of a value can be as long as a file wants."""
@@ -51,6 +51,8 @@ def decode_hyperparameter(value: object, budget: Budget) -> Hyperparameter:
     """Decode a value of ``data``; if that fails, it is returned unchanged, with the reason."""
     if not isinstance(value, Serialized):
         return Hyperparameter(thaw(value), "json", None)
+    if isinstance(value, LargeValue):
+        return Hyperparameter(value, "left out", value.error.message)
     try:
         decoded = decode_value(value, budget)
     except SbformatError as error:
@@ -86,7 +88,7 @@ _REFERENCE_BYTES: Final = 4096  # longer blobs are not references to a class, an
 
 def class_reference(value: object) -> str | None:
     """Return the dotted name of the class that a blob refers to; None if it is anything else."""
-    if not isinstance(value, Serialized) or len(value.pickle) > _REFERENCE_BYTES:
+    if not isinstance(value, Serialized) or value.nbytes > _REFERENCE_BYTES:
         return None
     try:
         tree = pkl.loads(value.pickle)

@@ -195,11 +195,16 @@ def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "e
         return _read(partial(read, progress=progress), path, args, on_unknown)
 
 
-def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
+def read_in_place(
+    path: str,
+    args: argparse.Namespace,
+    on_unknown: OnUnknown = "error",
+    progress: Callable[[int], None] | None = None,
+) -> Archive:
     """Read an archive with the options of the command line; a large one stays in its file."""
     from sbformat.reader import read_in_place
 
-    return _read(read_in_place, path, args, on_unknown)
+    return _read(partial(read_in_place, progress=progress), path, args, on_unknown)
 
 
 def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown) -> Archive:

@@ -29,7 +29,7 @@ _BYTES: Final = "_bytes"  # the end of the names of limits that are sizes
 _LONGEST_TIMEOUT: Final = 1_000_000  # seconds
 _SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_ADVICE: Final = r"pass limits=Limits\((\w+)=\.\.\.\)"
+_ADVICE: Final = r"pass limits=Limits\(([\w=., ]+)\)"
 _MOST_JOBS: Final = 1024
 _DIGITS: Final = 18
 
@@ -237,7 +237,12 @@ def _parse_value(key: str, text: str, limits: Limits) -> Any:
 
 def name_option(message: str) -> str:
     """Return the message of a LimitError with the option of the command line, instead of the argument of Python."""
-    return re.sub(_ADVICE, r"pass --limit \1=VALUE", message)
+    return re.sub(_ADVICE, _name_options, message)
+
+
+def _name_options(found: re.Match[str]) -> str:
+    options = found[1].replace("...", "VALUE").split(", ")
+    return " ".join(["pass", *(f"--limit {option}" for option in options)])
 
 
 # -- options that commands share ----------------------------------------------------------------------

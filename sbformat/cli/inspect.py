@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import sbformat
 from sbformat import pkl
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
-from sbformat.cli import _files, _many, _output
+from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
-from sbformat.io.opening import has_file, is_folder, is_remote, join_path
+from sbformat.io.opening import has_file, is_folder, join_path
 from sbformat.io.urls import hide_secrets, is_url
 from sbformat.known.changes import WRITES_VERSION
 from sbformat.limits import Budget
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _SENTENCE: Final = 500
+_LARGE_DATA: Final = 1 << 20  # bytes of a ``data`` of which the largest keys are listed
+_SMALLEST_SHARE: Final = 100  # those that are at least this part of it
 _JSON_BITS: Final = 64
 _JSON_TEXT: Final = 200
 _NETWORK_PARTS: Final = ("inputs", "preprocessing", "layers", "heads", "postprocessing", "states")
@@ -147,9 +149,9 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
     found: list[tuple[Archive, InspectReport]] = []
 
     def work() -> dict[str, Any]:
-        read = _files.read_in_place if is_remote(path) else _files.read_archive
-        archive = read(path, args, on_unknown="inert")
-        report = inspect(archive)
+        with _progress.count_file("reading", path) as progress:
+            archive = _files.read_in_place(path, args, on_unknown="inert", progress=progress)
+            report = inspect(archive)
         broken = tuple(row._replace(message=opt.name_option(row.message)) for row in report.broken)
         why = report.network_error and opt.name_option(report.network_error)
         found.append((archive, report._replace(broken=broken, network_error=why)))
@@ -200,6 +202,7 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
     if report.hyperparameters is not None:
         title = "attributes" if report.format in OBJECTS else "hyper-parameters (data)"
         printer.table(title, (), [(key, _render_data_value(key, row)) for key, row in report.hyperparameters.items()])
+    printer.table("largest keys of data", ("key", "type", "JSON"), _list_largest(report), right=(2,))
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
         printer.table("normalization", (), rows, longest=_SENTENCE)
@@ -258,12 +261,27 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     return rows
 
 
+def _list_largest(report: InspectReport) -> list[tuple[str, str, str]]:
+    """Return the keys whose values are at least a hundredth of a ``data`` of more than 1 MiB, the largest first."""
+    size = next((entry.size for entry in report.entries if entry.name == DATA_ENTRY), 0)
+    if size < _LARGE_DATA or not report.data:
+        return []
+    rows = []
+    for key, value in report.data.items():
+        is_blob = isinstance(value, Serialized)
+        text = value.nbytes if isinstance(value, LargeValue) else len(value.text if is_blob else json.dumps(value))
+        rows.append((text, key, (value.type or "") if is_blob else "JSON"))
+    rows = sorted((row for row in rows if row[0] * _SMALLEST_SHARE >= size), key=lambda row: -row[0])
+    return [(escape(key, 80), escape(type_, 80), format_size(text)) for text, key, type_ in rows]
+
+
 def _render_data_value(key: str, found: Hyperparameter) -> str:
     value = found.value
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
-        return f"{value.type}, pickled, {format_size(len(value.pickle))}: {found.why}"
+        how = "left out" if isinstance(value, LargeValue) else "pickled"
+        return f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}: {opt.name_option(found.why or '')}"
     return render_line(value, key)
 
 
@@ -342,7 +360,13 @@ def _describe_data(report: InspectReport, hyperparameters: Mapping[str, Hyperpar
         if isinstance(value, Serialized):
             decoded, how, why = hyperparameters[key]
             shown = None if decoded is value else render_json(decoded, key)
-            blob = {"type": value.type, "bytes": len(value.pickle), "how": how, "value": shown, "why": why}
+            blob = {
+                "type": value.type,
+                "bytes": value.nbytes,
+                "how": how,
+                "value": shown,
+                "why": why and opt.name_option(why),
+            }
             made[key] = {"serialized": blob}
     return made
 

@@ -93,6 +93,8 @@ def open_archive(
         opened = _keep_or_load(remote, in_memory=is_whole, progress=progress)
     elif opened is None:
         large = _large(source, budget, _LARGE if in_memory else _LARGE_IN_PLACE)
+        if large is not None:
+            large.progress = progress
         opened = large or open_source(source, mapped=mapped, budget=budget, progress=progress)
     budget.grant(opened.size)
     kind = detect_kind(opened)

@@ -18,7 +18,7 @@ from sbformat.archive.kinds import KIND_TITLES, OBJECTS, STATISTICS
 from sbformat.catalogue.collect import collect_episodes
 from sbformat.catalogue.rows import GROUPS
 from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import SbformatError
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.page import format_number, format_shape, render_page
@@ -81,7 +81,8 @@ def make_setting(name: str, found: Hyperparameter) -> Setting:
     if found.how == "json":
         return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
     if isinstance(value, Serialized):
-        return Setting(name, f"{value.type}, pickled, {format_size(len(value.pickle))}", found.why or "")
+        how = "left out" if isinstance(value, LargeValue) else "pickled"
+        return Setting(name, f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}", found.why or "")
     return Setting(name, render_line(value, name), found.why or "")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.collect import collect_episodes
 from sbformat.catalogue.rows import GROUPS
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
-from sbformat.data import Serialized
+from sbformat.data import has_pickle
 from sbformat.errors import LimitError, SbformatError
 from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts, list_settings, list_spaces
 from sbformat.html_report.page import format_number, read_template, render_page
@@ -156,7 +156,7 @@ def find_described(first: FileData, second: FileData) -> frozenset[str]:
     SB3 writes the addresses of methods there: it differs between any two runs.
     """
     sides = [
-        {key: value.pickle for key, value in data.items() if isinstance(value, Serialized)}
+        {key: value.pickle for key, value in data.items() if has_pickle(value)}
         for data in ((file.inspected.data if file.inspected else None) or {} for file in (first, second))
     ]
     return frozenset(key for key, pickle in sides[0].items() if sides[1].get(key) == pickle)

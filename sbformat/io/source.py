@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_right
+from itertools import accumulate
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from mmap import mmap
     from typing import TypeGuard
 
@@ -63,7 +65,10 @@ class FileSource:
     :param limits: ``member_bytes`` limits how much one call may read
     """
 
-    __slots__ = ("_identity", "_limits", "_path", "size")
+    __slots__ = ("_identity", "_limits", "_path", "_to_report", "progress", "size")
+
+    progress: Callable[[int], None] | None
+    """Called with the number of bytes of each read, until the size of the file is reached."""
 
     def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
@@ -72,11 +77,15 @@ class FileSource:
         if not stat.S_ISREG(status.st_mode):
             raise UnsupportedError(f"{quote(os.fspath(path))} is not a regular file")
         self._identity = _identify(status)
-        self.size = status.st_size
+        self.size = self._to_report = status.st_size
+        self.progress = None
 
     def view(self, offset: int, length: int) -> memoryview:
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
+        if self.progress is not None:
+            self.progress(min(length, self._to_report))
+            self._to_report = max(self._to_report - length, 0)
         return memoryview(self._read(offset, length, "member_bytes"))
 
     def load(self) -> BytesSource:
@@ -87,6 +96,7 @@ class FileSource:
         """Return the same file with other limits; it must not have changed since this source was made."""
         other = object.__new__(FileSource)
         other._limits, other._path, other._identity, other.size = limits, self._path, self._identity, self.size
+        other.progress, other._to_report = None, 0
         return other
 
     def _read(self, offset: int, length: int, limit: str) -> bytes:
@@ -141,6 +151,27 @@ class SourceSlice:
 
     def view(self, offset: int, length: int) -> memoryview:
         return self.source.view(self.start + offset, min(length, self.size - offset))
+
+
+class JoinedSource:
+    """Several sources one after the other, as a source."""
+
+    __slots__ = ("_parts", "_stops", "size")
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        self._parts = parts
+        self._stops = list(accumulate(part.size for part in parts))
+        self.size = self._stops[-1] if parts else 0
+
+    def view(self, offset: int, length: int) -> memoryview:
+        stop = min(offset + length, self.size)
+        found = []
+        number = bisect_right(self._stops, offset)
+        while offset < stop:
+            part, end = self._parts[number], self._stops[number]
+            found.append(part.view(part.size - (end - offset), min(stop, end) - offset))
+            offset, number = end, number + 1
+        return found[0] if len(found) == 1 else memoryview(b"".join(found))
 
 
 def slice_source(source: Source, start: int, size: int) -> Source:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sbformat import data as data_entry
 from sbformat.archive.hyperparameters import infer
 from sbformat.constants import DATA_ENTRY, SERIALIZED_MARKER
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.immutable import Record
 
@@ -336,7 +336,8 @@ def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | Non
     :param algorithm: the name of its definition for the algorithm; None uses the common one
     """
     validator, known = make_validator(schema, algorithm)
-    content = data_entry.to_json(data)
+    large = {key: value for key, value in data.items() if isinstance(value, LargeValue)}
+    content = data_entry.to_json({key: value for key, value in data.items() if key not in large})
     seen: set[Problem] = set()  # definitions with common ancestors report the same violation
     for error in validator.iter_errors(content):
         problem = _convert_error(error)
@@ -356,6 +357,8 @@ def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | Non
         if isinstance(value, Serialized) and not value.is_canonical:
             message = "expected canonical base64: a decoder stricter than Python's would read other bytes"
             yield Problem(DATA_ENTRY, _pointer([key]), "base64", "error", message)
+    for key, value in large.items():
+        yield Problem(DATA_ENTRY, _pointer([key]), "unreadable", "warning", f"not checked: {value.error.message}")
     keys = [key for key in data if key not in known and key not in schema.more]
     for key in keys[:_MOST_UNKNOWN]:
         message = f"{algorithm or 'an algorithm'} of {schema.writer} writes no key {quote(key, 80)}"

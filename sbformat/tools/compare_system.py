@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from sbformat.data import Serialized
+from sbformat.data import has_pickle
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
 from sbformat.known import changes
@@ -90,7 +90,7 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
     if "Stable-Baselines3" not in fields and archive.stable_baselines3_version is not None:
         fields["Stable-Baselines3"] = archive.stable_baselines3_version
     try:
-        blobs = {key: value.pickle for key, value in archive.data.items() if isinstance(value, Serialized)}
+        blobs = {key: value.pickle for key, value in archive.data.items() if has_pickle(value)}
     except SbformatError:
         blobs = {}  # loading fails at this entry, whatever the releases
     rows = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.hyperparameters import class_reference
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.data import Serialized, equal_json
+from sbformat.data import LargeValue, Serialized, equal_json, has_pickle
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, escape, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST
@@ -428,7 +428,7 @@ def _escape_key(key: str) -> str:
 def _describe_json_change(left: object, right: object, first: _Description, second: _Description) -> str:
     """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
     old, new = first.text, second.text
-    if not isinstance(left, Serialized) or not isinstance(right, Serialized):
+    if not has_pickle(left) or not has_pickle(right):
         return _describe_change(old, new)
     if left.pickle != right.pickle and first.value == second.value and _is_same_value(left, right):
         sizes = f"{len(left.pickle):,} and {len(right.pickle):,} bytes"
@@ -462,11 +462,13 @@ def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Descrip
         return None
     if not isinstance(value, Serialized):
         return _Description(escape(json.dumps(value), _SHOWN), renderer.render(value))
-    size = f"{len(value.pickle):,} bytes"
+    if isinstance(value, LargeValue):
+        return _Description(f"a large value of {value.nbytes:,} bytes", {"kind": "large", "bytes": value.nbytes})
+    size = f"{value.nbytes:,} bytes"
     try:
         decoded = decode(value)
     except SbformatError:
-        return _Description(f"a broken pickle of {size}", {"kind": "broken pickle", "bytes": len(value.pickle)})
+        return _Description(f"a broken pickle of {size}", {"kind": "broken pickle", "bytes": value.nbytes})
     reference = class_reference(value)
     text = (
         f"{render_line(decoded, loc[1:])}, pickled in {size}" if reference is None else f"the class {escape(reference)}"

@@ -16,10 +16,10 @@ from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, escape, quote
 from sbformat.immutable import Record
-from sbformat.io.opening import is_remote
+from sbformat.io.source import FileSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import DTYPES, MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
-from sbformat.reader import read, read_in_place
+from sbformat.reader import read_in_place
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
     :raises OSError: when the path cannot be opened
     :raises SbformatError: when the file is not an archive, or its container is damaged
     """
-    archive = (read_in_place if is_remote(source) else read)(source, limits=limits, on_unknown="inert")
+    archive = read_in_place(source, limits=limits, on_unknown="inert")
     if isinstance(archive.stored_entries, Container):
         archive.stored_entries.prefetch()
     broken: list[BrokenEntry] = []
@@ -161,6 +161,8 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         statistics = try_to(lambda: read_vecnormalize(archive, limits=limits), SETTINGS_ENTRY if is_bundle else "")
     network, network_error = _describe_network(archive, limits)
     state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
+    if isinstance(archive.stored_entries.file, FileSource):  # too large to be in memory
+        try_to(archive.check, "")
     return InspectReport(
         format=archive.format,
         stable_baselines3_version=try_to(lambda: archive.stable_baselines3_version, VERSION_ENTRY),

@@ -37,6 +37,7 @@ Worked example: an agent with a custom policy, and what examines each part of it
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
@@ -62,7 +63,7 @@ from sbformat.constants import (
 )
 from sbformat.container.layout import STORED, check_records
 from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container, InflatedSource
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
 from sbformat.io.source import BytesSource
 from sbformat.pth.decode import open_legacy, open_zip
@@ -74,7 +75,7 @@ from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
 from sbformat.tools.scan.sidecars import REPEATED, iter_python_tags, judge_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sbformat.archive.entries import Entries
     from sbformat.io.source import Source
@@ -240,7 +241,9 @@ class FileScanner(PickleScanner):
             large = open_large_member(entries, name)
             self.scan_pth(read_member(self, entries, name, location) if large is None else large, inner, depth + 1)
         elif name == DATA_ENTRY:
-            self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth + 1)
+            is_large = data_entry.is_large(entries.entries[name].size, self.budget.limits)
+            if not (is_large and self._scan_large_data(entries, name, inner, depth + 1)):
+                self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth + 1)
         elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
             content = read_member(self, entries, name, location)
             try:
@@ -408,16 +411,36 @@ class FileScanner(PickleScanner):
             self.add(location.broken(error))
             self.scan_damaged_data(content, location, depth)
             return
+        self._scan_decoded(decoded, location, depth)
+
+    def _scan_large_data(self, entries: Entries, name: str, location: Location, depth: int) -> bool:
+        """Scan ``data`` of which values may be left out; return whether it can be parsed."""
+        try:
+            decoded = data_entry.decode_large(entries.stream(name), self.budget, partial(entries.source, name))
+        except SbformatError:
+            return False
+        self._scan_decoded(decoded, location, depth)
+        return True
+
+    def _scan_decoded(self, decoded: Mapping[str, Any], location: Location, depth: int) -> None:
         if SERIALIZED_MARKER in decoded:
             self._scan_hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, location, depth)
         with self.postpone_nested():
             for key, value in decoded.items():
                 inner = Location(location.entry, key)
                 meaning: object = value
-                if isinstance(value, Serialized):
+                if isinstance(value, LargeValue):
+                    self._scan_large_value(value, inner, depth)
+                elif isinstance(value, Serialized):
                     meaning = self._scan_serialized(value, inner, depth)
                 self._scan_hidden(dict(value.hints) if isinstance(value, Serialized) else value, inner, depth)
                 self.add(*judge_data_value(key, meaning, inner))
+
+    def _scan_large_value(self, value: LargeValue, location: Location, depth: int) -> None:
+        """Judge a pickle that is too large to decode its base64; any other large value is a finding."""
+        source = value.open_pickle(self.budget.limits)
+        if source is None or not self.scan_large_pickle(source, location, depth):
+            self.add(location.broken(value.error))
 
     def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
         """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""
