@@ -19,7 +19,7 @@ _MODULES: Final = {
     "archive.entries": "SystemInfo",
     "archive.hyperparameters": "Algorithm",
     "catalogue.catalog": "catalog",
-    "data": "Serialized",
+    "data": "LargeValue Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "
     "UnsupportedError ValidationError",
     "folders.agents": "AgentFiles ChosenAgent FolderReport OtherFile find_agent inspect_folder",

@@ -5,6 +5,7 @@ from sbformat.archive.archive import NotChecked as NotChecked
 from sbformat.archive.entries import SystemInfo as SystemInfo
 from sbformat.archive.hyperparameters import Algorithm as Algorithm
 from sbformat.catalogue.catalog import catalog as catalog
+from sbformat.data import LargeValue as LargeValue
 from sbformat.data import Serialized as Serialized
 from sbformat.errors import ContainerError as ContainerError
 from sbformat.errors import DataError as DataError

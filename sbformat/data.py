@@ -51,6 +51,7 @@ _MOST_SKIPPED: Final = 16  # of these times ``json_nodes``, most values of an en
 _LARGE: Final = 64  # a value below this part of a limit is never left out
 _HEAD_BYTES: Final = 1024  # of a value that may be left out, for its type
 _TEXT_MEMORY: Final = 3  # a text, the pickle that is its base64, and the text again as bytes meanwhile
+_DECODED_COPIES: Final = 2  # of the bytes in a pickle, in what it is decoded to
 _MEASURES: Final[tuple[LimitName, ...]] = ("json_bytes", "json_nodes", "memory_bytes")
 _BLOB_LIMITS: Final = frozenset({"blob_bytes", "blobs_bytes"})
 _TOP: Final = re.compile(rb"[\[\]{},:]")
@@ -482,6 +483,7 @@ class _Splitter:
         needs: dict[LimitName, int] = {"json_bytes": size, "json_nodes": nodes, "memory_bytes": memory}
         if f'"{SERIALIZED_MARKER}"'.encode() in value.head:
             blob, blobs = value.costs[0] * 3 // 4, size * 3 // 4
+            needs["memory_bytes"] += _DECODED_COPIES * blob
             needs |= {"blob_bytes": blob, "blobs_bytes": blobs, "pickle_bytes": blob}
         needs = {limit: needed for limit, needed in needs.items() if needed > getattr(self._limits, limit)}
         found = re.match(_TYPE, value.head)

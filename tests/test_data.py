@@ -20,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import BIDI, is_terminal_safe
-from sbformat.data import Serialized, dumps, equal_json, loads, to_json
+from sbformat.data import LargeValue, Serialized, decode_large, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
-from sbformat.limits import Limits
+from sbformat.io.source import BytesSource
+from sbformat.limits import Budget, Limits
 from tests.helpers import thresholds
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import SHARED
@@ -594,3 +595,102 @@ def test_the_data_of_real_archives_is_written_byte_for_byte() -> None:
         except (zipfile.BadZipFile, KeyError):
             continue
         assert dumps(loads(raw)) == raw, path
+
+
+# -- large values -------------------------------------------------------------------------------------
+
+
+def read_large(raw: bytes, step: int = 7, **limits: int) -> Any:
+    chunks = [raw[at : at + step] for at in range(0, len(raw), step)]
+    return decode_large(chunks, Budget(Limits(**limits)), lambda: BytesSource(raw))
+
+
+def texts(found: Any) -> dict[str, bytes]:
+    return {
+        key: bytes(value.source().view(0, value.nbytes))
+        for key, value in found.items()
+        if isinstance(value, LargeValue)
+    }
+
+
+LARGE = json.dumps(
+    {"a": 1, "big": {":type:": "<class 'x'>", ":serialized:": BASE64 * 20}, "b": [1, ']}\\",{'], "c": None}, indent=4
+).encode()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 64, 10_000])
+def test_the_largest_value_is_left_out_and_the_rest_is_read(step: int) -> None:
+    found = read_large(LARGE, step, json_bytes=200)
+    assert {key: value for key, value in found.items() if key != "big"} == {"a": 1, "b": [1, '"]}\\",{'[1:]], "c": None}
+    assert list(found) == ["a", "big", "b", "c"]
+    assert json.loads(texts(found)["big"]) == json.loads(LARGE)["big"]
+    assert found["big"].type == "<class 'x'>"
+    assert found["big"].needs["json_bytes"] == len(LARGE)
+    assert "Limits(json_bytes=" in str(found["big"].error)
+    for get in (lambda: found["big"].pickle, lambda: found["big"].text, found["big"].to_json):
+        with pytest.raises(LimitError, match="'big' is left out"):
+            get()
+    assert pickle.loads(pickle.dumps(found["big"])).nbytes == found["big"].nbytes
+    assert found["big"] == read_large(LARGE, json_bytes=200)["big"] != found["a"]
+
+
+def test_the_limits_that_an_error_names_are_enough() -> None:
+    for limits in ({"json_bytes": 200}, {"json_nodes": 15}, {"blob_bytes": 99}, {"memory_bytes": 3000}):
+        left_out = [value for value in read_large(LARGE, **limits).values() if isinstance(value, LargeValue)]
+        assert left_out, limits
+        enough = {**limits, **left_out[0].needs}
+        assert not texts(read_large(LARGE, **enough)), limits
+
+
+def test_small_values_are_not_left_out() -> None:
+    raw = json.dumps({str(number): "x" * 10 for number in range(1000)}).encode()
+    with pytest.raises(LimitError, match="json_bytes"):
+        read_large(raw, json_bytes=10_000)
+
+
+def test_values_are_counted_where_they_are_left_out() -> None:
+    raw = b'{"a": [' + b"0," * 5000 + b'0], "b": 1}'
+    assert isinstance(read_large(raw, json_nodes=400)["a"], LargeValue)
+    with pytest.raises(LimitError, match="json_nodes"):
+        read_large(raw, json_nodes=300)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [[1, 2}, "b": 1}', '{"a": "x', '{"a": 1, "a": 2}', '["a", {"b": 1}]', "{", "", "\\"]
+)
+def test_damage_is_refused(text: str) -> None:
+    for limit in (1, 10, 1000):
+        with pytest.raises(SbformatError):
+            read_large(text.encode(), json_bytes=limit)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**6) | st.text('ab"\\{}[],: \n\u00e9\U0001f600', max_size=30),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text('ab"\\[{:', max_size=3), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(
+    data=st.dictionaries(st.text('abc"\\{[:,', max_size=4), _JSON, max_size=6),
+    step=st.integers(1, 40),
+    limit=st.integers(8, 300),
+    form=st.fixed_dictionaries({"indent": st.sampled_from([None, 4]), "ensure_ascii": st.booleans()}),
+)
+@more_examples(400)
+def test_any_value_may_be_left_out(data: dict[str, Any], step: int, limit: int, form: dict[str, Any]) -> None:
+    raw = json.dumps(data, **form).encode()
+    for limits in ({"json_bytes": limit}, {"json_nodes": limit // 4}, {}):
+        try:
+            found = read_large(raw, step, **limits)
+        except LimitError:
+            continue
+        left_out = texts(found)
+        assert list(found) == list(data)
+        assert {key: json.loads(text) for key, text in left_out.items()} == {key: data[key] for key in left_out}
+        assert {key: value for key, value in found.items() if key not in left_out} == {
+            key: value for key, value in loads(raw).items() if key not in left_out
+        }
+        written = dumps(found)
+        again = written if isinstance(written, bytes) else bytes(written.view(0, written.size))
+        assert json.loads(again) == data

@@ -199,10 +199,10 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
     printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
     if report.system_info:
         printer.table("system info", (), report.system_info.items())
+    printer.table("largest keys of data", ("key", "type", "JSON"), _list_largest(report), right=(2,))
     if report.hyperparameters is not None:
         title = "attributes" if report.format in OBJECTS else "hyper-parameters (data)"
         printer.table(title, (), [(key, _render_data_value(key, row)) for key, row in report.hyperparameters.items()])
-    printer.table("largest keys of data", ("key", "type", "JSON"), _list_largest(report), right=(2,))
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
         printer.table("normalization", (), rows, longest=_SENTENCE)

@@ -37,6 +37,7 @@ Worked example: an agent with a custom policy, and what examines each part of it
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -439,8 +440,15 @@ class FileScanner(PickleScanner):
     def _scan_large_value(self, value: LargeValue, location: Location, depth: int) -> None:
         """Judge a pickle that is too large to decode its base64; any other large value is a finding."""
         source = value.open_pickle(self.budget.limits)
-        if source is None or not self.scan_large_pickle(source, location, depth):
-            self.add(location.broken(value.error))
+        if source is not None and self.scan_large_pickle(source, location, depth):
+            return
+        if source is not None and source.size <= self.budget.limits.pickle_bytes:
+            with suppress(LimitError), self.budget.temporary():  # of the memory
+                self.budget.keep(_COPIES * source.size)
+                self.scan_blob(bytes(source.view(0, source.size)), location, depth)
+                return
+        self.add(location.broken(value.error))
+        self.scan_damaged_data(value.source().view(0, min(value.nbytes, MAX_RECOVERED)), location, depth)
 
     def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
         """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""

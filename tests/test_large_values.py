@@ -1,0 +1,119 @@
+"""An archive with a value in ``data`` that is larger than the limits allow: everything else of it can be used."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat import LargeValue, LimitError, Limits
+from sbformat.cli import main
+from tests.helpers import bundled
+from tests.helpers.attacks import POP, SYSTEM, octets, serialized
+from tests.helpers.attacks import pickle as whole_pickle
+from tests.helpers.bundled import PPO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMITS: Final = Limits(blob_bytes=100_000)
+OPTION: Final = ("--limit", "blob_bytes=100000")
+
+
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An agent with frames of 1.6 MB, and a list, under keys of its owner."""
+    path = tmp_path_factory.mktemp("huge") / "huge.zip"
+    data = dict(sbformat.read(PPO).data)
+    frames = sbformat.Serialized("<class 'numpy.ndarray'>", pickle.dumps(np.zeros((100, 64, 64, 4), np.uint8), 4))
+    data = {"policy_class": data.pop("policy_class"), "my_frames": frames, **data, "my_list": [1, 2, 3]}
+    sbformat.write(sbformat.read(PPO).replace(data=data), path)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
+    status = main([*map(str, args), *OPTION])
+    return status, capsys.readouterr().out
+
+
+def test_every_other_value_and_the_policy_are_read(huge: Path) -> None:
+    archive = sbformat.read(huge, limits=LIMITS)
+    assert isinstance(archive.data["my_frames"], LargeValue)
+    assert {key: value for key, value in archive.data.items() if key not in ("my_frames", "my_list")} == dict(
+        sbformat.read(PPO).data
+    )
+    observation = np.array([0.1, 0.2, 0.3, 0.4])
+    expected = sbformat.load_policy(PPO).predict(observation, deterministic=True)
+    assert sbformat.load_policy(archive).predict(observation, deterministic=True) == expected
+    with pytest.raises(LimitError, match=r"Limits\(blob_bytes="):
+        archive.decode("my_frames")
+
+
+def test_it_is_copied_and_dropped_without_being_decoded(huge: Path, tmp_path: Path) -> None:
+    archive = sbformat.read(huge, limits=LIMITS)
+    edited = archive.replace(data={**archive.data, "gamma": 0.5}).replace(data={**archive.data, "gamma": 0.9})
+    again = edited.replace(data={**edited.data, "seed": 7})
+    sbformat.write(again, tmp_path / "edited.zip", reencode=True)
+    whole, old = sbformat.read(tmp_path / "edited.zip"), sbformat.read(huge)
+    assert whole.data == {**old.data, "gamma": 0.9, "seed": 7}
+    assert list(whole.data) == list(old.data)
+    without = {key: value for key, value in archive.data.items() if not isinstance(value, LargeValue)}
+    assert "my_frames" not in sbformat.reads(sbformat.writes(archive.replace(data=without))).data
+
+
+def test_commands_say_what_was_left_out(huge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "inspect", huge)
+    assert status == 0
+    assert text.index("largest keys of data") < text.index("my_frames") < text.index("hyper-parameters (data)")
+    status, text = run(capsys, "inspect", huge, "--format", "json")
+    shown = json.loads(text)["files"][0]["data"]["my_frames"]["serialized"]
+    assert (status, shown["how"], shown["type"]) == (0, "left out", "<class 'numpy.ndarray'>")
+    assert "pass --limit blob_bytes=" in shown["why"]
+    status, text = run(capsys, "validate", huge)
+    assert (status, "'my_frames' is left out" in text) == (0, True)
+    assert run(capsys, "edit", huge, "-o", tmp_path / "small.zip", "--unset", "my_frames")[0] == 0
+    assert (tmp_path / "small.zip").stat().st_size < 200_000
+    status, text = run(capsys, "diff", huge, tmp_path / "small.zip")
+    assert (status, "was a large value of" in text) == (1, True)
+    status, text = run(capsys, "rebuild", huge, "-o", tmp_path / "new.zip")
+    assert (status, "'my_frames' is left out" in text) == (0, True)
+    assert run(capsys, "diff", huge, huge)[0] == 0
+    assert run(capsys, "report", huge, "-o", tmp_path / "page.html")[0] == 0
+    assert "left out" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_space_that_is_left_out_is_named(huge: Path) -> None:
+    with pytest.raises(sbformat.SbformatError, match="observation_space"):
+        sbformat.load_policy(huge, limits=Limits(blob_bytes=100))
+
+
+def _scan(path: Path, **limits: int) -> Any:
+    return sbformat.scan(path, limits=Limits(**limits))
+
+
+def test_the_pickle_of_a_large_value_is_examined(huge: Path, tmp_path: Path) -> None:
+    assert _scan(huge, blob_bytes=100_000).verdict == "clean"
+    assert _scan(huge, blob_bytes=100_000, pickle_bytes=500_000).verdict == "clean"
+    payload = whole_pickle(octets(bytes(200_000)) + POP + SYSTEM)
+    made = bundled.with_data(lambda data: data.update(x=serialized(payload)))
+    for limits in ({"blob_bytes": 100_000}, {"blob_bytes": 100_000, "pickle_bytes": 90_000}, {"json_bytes": 100_000}):
+        report = sbformat.scan(made, limits=Limits(**limits))
+        assert report.verdict == "dangerous", limits
+
+
+@pytest.mark.parametrize("text", ["A" * 199_999, "A" * 199_998 + "!!", "gAWVBAAAAAAAAAA=" * 20_000])
+def test_what_cannot_be_examined_is_not_clean(text: str) -> None:
+    made = bundled.with_data(lambda data: data.update(x={":type:": "<class 'x'>", ":serialized:": text}))
+    assert sbformat.scan(made, limits=Limits(blob_bytes=100_000)).verdict != "clean"
+
+
+def test_a_second_pickle_in_the_same_object_is_not_passed_over() -> None:
+    plain = json.loads(bundled.entries()["data"])
+    value = f'{{":type:": "", ":serialized:": "{"gAROLg=="[:6]}==", ":serialized:": "{"A" * 200_000}"}}'
+    raw = json.dumps({**plain, "x": None}).replace('"x": null', f'"x": {value}').encode()
+    report = sbformat.scan(bundled.changed(data=raw), limits=Limits(blob_bytes=100_000))
+    assert report.verdict != "clean"
