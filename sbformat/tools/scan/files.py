@@ -66,7 +66,7 @@ from sbformat.container.layout import STORED, check_records
 from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container, InflatedSource
 from sbformat.data import LargeValue, Serialized
 from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
-from sbformat.io.source import BytesSource
+from sbformat.io.source import BytesSource, iter_views
 from sbformat.pth.decode import open_legacy, open_zip
 from sbformat.tools.scan import recover
 from sbformat.tools.scan.findings import UNKNOWN_KEY, Location
@@ -406,8 +406,12 @@ class FileScanner(PickleScanner):
 
     def scan_data(self, content: memoryview, location: Location, depth: int) -> None:
         """Scan ``data``, or what should be ``data``."""
+        source = BytesSource(content)
         try:
-            decoded = data_entry.decode(content, self.budget)
+            if data_entry.is_large(source.size, self.budget.limits):
+                decoded = data_entry.decode_large(iter_views(source, 0, source.size), self.budget, lambda: source)
+            else:
+                decoded = data_entry.decode(content, self.budget)
         except SbformatError as error:
             self.add(location.broken(error))
             self.scan_damaged_data(content, location, depth)
