@@ -499,9 +499,16 @@ def decode_type_variable(context: NodeContext, node: Call) -> Described:
 
 
 def decode_generic_alias(context: NodeContext, node: Call) -> Described:
-    """Decode ``operator.getitem(typing.Union, (...))``, as annotations are pickled."""
+    """Decode ``operator.getitem(typing.Union, (...))``, as annotations are pickled.
+
+    cloudpickle names the class of ``X | Y``, which CPython 3.14 pickles so, as a type in ``types``.
+    """
     args: Any = node.args
     origin = args[0] if len(args) == 2 else None
+    if isinstance(origin, Call) and find_role(origin) == "builtin_type" and not node.updates:
+        if context.value(origin) != Reference("types", "UnionType"):
+            reject("expected UnionType as the type in types that getitem gives parameters")
+        return _make_union(context.value(args[1]))
     skeleton = _find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
@@ -519,14 +526,20 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
 
 
 def decode_union(context: NodeContext, node: Call) -> Described:
-    """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled, for types alone."""
+    """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled before CPython 3.14."""
     args: Any = node.args
-    is_or = len(args) == 2 and not node.updates and isinstance(args[0], Global) and args[0].pair in _UNION
-    parts = context.value(args[1]) if is_or else None
+    if len(args) != 2 or node.updates or not isinstance(args[0], Global) or args[0].pair not in _UNION:
+        reject("expected operator.or_ and types as the arguments of reduce")
+    made = _make_union(context.value(args[1]))
+    context.accept(args[0])
+    return made
+
+
+def _make_union(parts: object) -> Described:
+    """Return ``X | Y`` of its parts: types alone, so that no method of a value runs."""
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
-        reject("expected operator.or_ and types as the arguments of reduce")
-    context.accept(args[0])
+        reject("expected types as the parts of a union")
     return Described("types.UnionType", parts)
 
 

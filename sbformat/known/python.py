@@ -2,7 +2,7 @@
 
 Containers, dates, paths, partials, and what copyreg and ``getattr`` make. cloudpickle stores a class of ``__main__`` by
 its parts, and those of a dataclass, an enumeration or a named tuple come from the standard library; their decoders are
-in ``by_value``. Sources: ``collections``, ``dataclasses``, ``enum``, ``typing`` and ``types`` of CPython 3.6 to 3.13,
+in ``by_value``. Sources: ``collections``, ``dataclasses``, ``enum``, ``typing`` and ``types`` of CPython 3.6 to 3.14,
 cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1.
 """
 
@@ -82,7 +82,7 @@ BY_VALUE_ROWS: Final = [
     *known("builtins", "type", "value, generic, metaclass, beside code, reaches", role="type_of",
            call=later("decode_type_of")),
     *known("_operator", "getitem", "reaches, carries", role="generic_alias", call=later("decode_generic_alias")),
-    *known(("_functools", "functools"), "reduce", "reaches", role="union",  # X | Y, since CPython 3.10
+    *known(("_functools", "functools"), "reduce", "reaches", role="union",  # X | Y, CPython 3.10 to 3.13
            call=later("decode_union")),
     *known(("_collections", "collections"), "_tuplegetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),
     *known(("operator", "_operator"), "itemgetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),  # before 3.8

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SPELLINGS: Final = ("make", "type", "fill")
+TYPES: Final = (Global("builtins", "int"), Global("builtins", "str"))
 
 
 def found(made: object) -> Outcome:
@@ -309,6 +310,9 @@ WRONG: Final[dict[str, Callable[[], Any]]] = {
     ),
     "a TypeVar of nothing": lambda: call(CLOUD, "_make_typevar"),
     "getitem of a module": lambda: call("_operator", "getitem", Global("os", "environ"), "PATH"),
+    "getitem of another type": lambda: call("_operator", "getitem", call(CLOUD, "_builtin_type", "CellType"), TYPES),
+    "a union of numbers": lambda: call("_operator", "getitem", call(CLOUD, "_builtin_type", "UnionType"), (1, 2)),
+    "a union of one type": lambda: call("_operator", "getitem", call(CLOUD, "_builtin_type", "UnionType"), TYPES[0]),
     "a property of numbers": lambda: call("builtins", "property", 1),
 }
 
@@ -406,6 +410,18 @@ def test_what_functions_refer_to() -> None:
         "_operator", "getitem", Global("typing", "Union"), (Global("builtins", "int"), Global("builtins", "str"))
     )
     assert understood(union) == Described("typing.Union", (Reference("builtins", "int"), Reference("builtins", "str")))
+
+
+@pytest.mark.parametrize(
+    "union",
+    [
+        pytest.param(call("_functools", "reduce", Global("_operator", "or_"), TYPES), id="before CPython 3.14"),
+        pytest.param(call("_operator", "getitem", call(CLOUD, "_builtin_type", "UnionType"), TYPES), id="since 3.14"),
+    ],
+)
+def test_a_union_of_types(union: Call) -> None:
+    """CPython 3.14 pickles ``int | str`` by the name of its class, which cloudpickle names as a type in ``types``."""
+    assert understood(union) == Described("types.UnionType", (Reference("builtins", "int"), Reference("builtins", "str")))
 
 
 def test_a_name_that_was_changed_is_not_understood() -> None:
