@@ -34,6 +34,9 @@ TORCH: Final = "torch==2.13.0"
 OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib==2.0.0", "gymnasium==0.28.1")
 """The first release that ``rebuild`` writes for."""
 
+NEWEST: Final = ("torch", "stable-baselines3", "sb3-contrib", "gymnasium", "numpy", "cloudpickle")
+"""What the session ``newest`` installs without a version; torch has gigabytes of GPU libraries."""
+
 BROWSER_PART: Final = "--one-in=10"
 INTEROP_PART: Final = "--one-in=20"
 """The cases of each test that run without ``SBFORMAT_ALL=1``, which continuous integration sets each night."""
@@ -181,6 +184,18 @@ def interop(session: nox.Session) -> None:
         session, "tests/project/test_pages.py", "-m", "not lint",
         env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
+
+
+@nox.session(venv_backend="venv", python=INSTALLED[-1])
+def newest(session: nox.Session) -> None:
+    """Compare with the newest torch, SB3, gymnasium, numpy and cloudpickle, in the newest Python; gigabytes.
+
+    By hand: nox -s newest -- --one-in=20
+    """
+    session.install("--upgrade", *NEWEST)
+    session.install("--upgrade", "-e", ".[test,interop]")
+    session.run("python", "-m", "pip", "list")  # which releases were compared
+    run_pytest(session, "-m", "interop", env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session

@@ -228,6 +228,9 @@ def list_dicts() -> Iterator[Setup]:
 
 
 SETUPS: Final = [*list_spaces(), *list_options(), *list_noise(), *list_images(), *list_dicts()]
+_SAVED: Final = ("from_float32", "from_multi_discrete", "first", "dict", "her", "sde", "asymmetric-True-True")
+SAVED: Final = [setup for setup in SETUPS if setup.label in _SAVED]
+"""Agents of every algorithm and policy: what the installed releases write is rebuilt for others."""
 
 
 def list_normalized() -> Iterator[tuple[Setup, dict[str, Any]]]:

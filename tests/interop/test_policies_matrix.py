@@ -31,7 +31,7 @@ from tests.interop.policy_oracle import (
     draw_masks,
 )
 from tests.interop.policy_sampling import check_noise_of_environments, check_samples
-from tests.interop.policy_setups import NORMALIZED, SETUPS
+from tests.interop.policy_setups import NORMALIZED, SAVED, SETUPS
 from tests.interop.rebuild_oracle import assert_same_space, made_space
 
 if TYPE_CHECKING:
@@ -164,6 +164,31 @@ def test_statistics_are_applied(label: str, tmp_path: Path) -> None:
         if key in outputs and key != "logits":
             assert_close(outputs[key], value, key)
     COUNTED["observations behind VecNormalize"] += COUNT
+
+
+# -- what the other tools make of an agent that was just saved ----------------------------------------
+
+
+@pytest.mark.parametrize("setup", each(SAVED))
+def test_a_rebuilt_agent_acts_the_same_in_sb3(setup: Any) -> None:
+    """An agent of the installed release is clean and valid, and what ``rebuild`` makes of it for that is the agent."""
+    agent = build_agent(setup)
+    assert sbformat.scan(agent.raw).verdict == "clean"
+    assert sbformat.validate(agent.raw) == ()
+    rebuilt, report = sbformat.rebuild(agent.raw)
+    assert {row.entry for row in report.rows if row.action == "dropped"} <= {"system_info.txt"}
+    env = agent.model.get_env() if setup.has_goals else None
+    loaded = type(agent.model).load(io.BytesIO(sbformat.writes(rebuilt)), env, device="cpu")
+    state_dict = loaded.policy.state_dict()
+    assert list(state_dict) == list(agent.model.policy.state_dict())
+    for name, tensor in agent.model.policy.state_dict().items():
+        assert state_dict[name].equal(tensor), name
+    for observation in draw_observations(agent.model.observation_space, COUNT):
+        expected, found = (
+            RealPolicy(model).predict(observation, deterministic=True) for model in (agent.model, loaded)
+        )
+        assert np.array_equal(found[0], expected[0])
+    COUNTED["rebuilt agents"] += 1
 
 
 # -- policies without an archive ----------------------------------------------------------------------

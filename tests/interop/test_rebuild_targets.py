@@ -38,9 +38,13 @@ from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
 from tests.helpers.sampling import HAS_ALL
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
+from tests.interop.policy_agents import build_agent, draw_observations
+from tests.interop.policy_oracle import RealPolicy
+from tests.interop.policy_setups import SAVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from sbformat.archive.archive import Archive
     from sbformat.tools.rebuild import RebuildReport
@@ -186,6 +190,34 @@ def asked(interpreter: str, jobs: str) -> list[Any]:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
     return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_agents_of_the_installed_sb3_act_alike_in_an_older_one(target: str, tmp_path: Path) -> None:
+    """Whatever torch, gymnasium and numpy are installed here: what they write is rebuilt, and loaded without them."""
+    jobs, expected = [], {}
+    for setup in SAVED:
+        agent = build_agent(setup)
+        if setup.algorithm == "CrossQ" and int(target.partition(".")[2]) < CROSSQ:
+            with pytest.raises(UnsupportedError, match="CrossQ"):
+                sbformat.rebuild(agent.raw, target=target)
+            continue
+        archive, report = sbformat.rebuild(agent.raw, target=target)
+        name = str(tmp_path / f"{setup.id}.zip")
+        sbformat.write(archive, name)
+        (observation,) = draw_observations(agent.model.observation_space, 1)
+        expected[name] = RealPolicy(agent.model).predict(observation, deterministic=True)[0]
+        is_dict = isinstance(observation, dict)
+        plain = {key: part.tolist() for key, part in observation.items()} if is_dict else observation.tolist()
+        jobs.append({"path": name, "algorithm": report.algorithm, "observation": plain, "needs_env": setup.has_goals})
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    _, *answers = asked(TARGETS[target], str(tmp_path / "jobs.json"))
+    assert [answer["path"] for answer in answers] == list(expected)
+    for answer in answers:
+        assert "error" not in answer, f"{answer['path']}: {answer['error']}"
+        np.testing.assert_allclose(answer["actions"], expected[answer["path"]], rtol=1e-5, atol=1e-6)
+        assert answer["learned"]["finite"]
+        COUNTED["agents of the installed SB3"] += 1
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: os.path.relpath(path, SHARED))

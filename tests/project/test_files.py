@@ -28,6 +28,8 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
 GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md", "rules.md")}
 """Pages that only the site has."""
+BY_HAND = {"newest"}
+"""Sessions that no workflow runs: what they install changes."""
 MATRIX = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
 
 
@@ -77,7 +79,8 @@ def test_the_workflows_run_sessions_of_the_noxfile() -> None:
         session = step.get("run", "").partition("nox --session ")[2].partition(" -- ")[0]
         if session:
             ran |= set(expand_matrix(session, job.get("strategy", {}).get("matrix", {})))
-    assert ran == list_sessions()
+    assert list_sessions() - ran == BY_HAND
+    assert ran <= list_sessions()
 
 
 def test_the_workflows_pin_actions_and_test_every_python() -> None:

@@ -421,7 +421,9 @@ def test_what_functions_refer_to() -> None:
 )
 def test_a_union_of_types(union: Call) -> None:
     """CPython 3.14 pickles ``int | str`` by the name of its class, which cloudpickle names as a type in ``types``."""
-    assert understood(union) == Described("types.UnionType", (Reference("builtins", "int"), Reference("builtins", "str")))
+    assert understood(union) == Described(
+        "types.UnionType", (Reference("builtins", "int"), Reference("builtins", "str"))
+    )
 
 
 def test_a_name_that_was_changed_is_not_understood() -> None:
