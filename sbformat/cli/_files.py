@@ -177,7 +177,7 @@ ALREADY_EXISTS: Final = "already exists"
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
 _PLACE: Final = r"(at byte \d+): "  # where in a file something is, before a message
-_ROWS: Final = ("problems", "findings")  # parts of a report that may have the message of an error
+_ROWS: Final = ("problems", "findings", "rows")  # lists of a report that may have the message of an error
 EXIT_FINE: Final = 0
 EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
@@ -338,8 +338,9 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
     if report.get("output") == STANDARD_STREAM:
         report["output"] = name_output(report["output"])
     for name in _ROWS:
-        for row in report.get(name, ()):
-            row["message"] = name_option(row["message"])
+        for row in report[name] if isinstance(report.get(name), list) else ():  # a catalogue counts its rows
+            if isinstance(row.get("message"), str):
+                row["message"] = name_option(row["message"])
     return report
 
 
