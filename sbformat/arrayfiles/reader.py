@@ -22,6 +22,7 @@ from sbformat.pth.values import refuse, refuse_unsupported
 
 if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
+    from sbformat.io.source import Source
 
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
@@ -37,6 +38,11 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     budget = Budget(limits)
     opened = open_source(path, budget=budget)
     budget.grant(opened.size)
+    return read_npz(opened, budget)
+
+
+def read_npz(opened: Source, budget: Budget) -> dict[str, np.ndarray]:
+    """Return the arrays of an opened ``.npz``."""
     arrays = {}
     container = Container(opened, budget=budget, names="record")
     for name in container:

@@ -457,17 +457,10 @@ def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
         if agent.statistics:
             normalization, problem = find_normalization(report.path, agent, limits)
             row["doubt"] = problem or describe_doubt(agent, normalization)
-    training = {
-        names: read_training(report.path, names, limits).to_json()
-        for names in {row.logs for row in report.agents}
-        if names
-    }
-    envs = {row["path"]: row["values"].get("env") for row in settings if row["values"]}
+    runs = {(row.logs, row.settings) for row in report.agents if row.logs}
+    training = {run: read_training(report.path, *run, limits).to_json() for run in runs}
     for row, agent in zip(agents, report.agents):
-        row["training"] = found = training.get(agent.logs)
-        if found is not None and found["env"] is None:
-            env = next((envs[name] for name in agent.settings if isinstance(envs.get(name), str)), None)
-            row["training"] = {**found, "env": env}
+        row["training"] = training.get((agent.logs, agent.settings))
     return {
         "path": hide_secrets(report.path) if is_url(report.path) else report.path,
         "agents": agents,
@@ -517,6 +510,7 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
             row["path"]: row["message"]
             for agent in folder["agents"]
             for row in (agent["training"] or {}).get("problems", ())
+            if row["path"] not in agent["settings"]
         }
         printer.table("logs that cannot be read", (), problems.items(), longest=_LONGEST_SETTINGS)
         doubts = dict.fromkeys((agent["doubt"],) for agent in folder["agents"] if agent["doubt"])

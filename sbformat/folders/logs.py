@@ -1,8 +1,10 @@
 """Logs of training beside an agent: what it was trained in, and how its reward rose (FOLDERS.md 21).
 
-In: ``evaluations.npz`` of EvalCallback, ``monitor.csv`` of Monitor, ``progress.csv`` of SB3's logger, and TensorBoard's
-event files. Out: a :class:`Curve` of evaluations and one of training, with the environment. No file is unpickled: an
-array of objects in a ``.npz`` is refused. Lines that a run which was killed left incomplete are passed over.
+In: ``evaluations.npz`` of EvalCallback, ``monitor.csv`` of Monitor, ``progress.csv`` of SB3's logger, TensorBoard's
+event files, and ``train_eval_metrics.zip``, in which rl_zoo3 uploads some of these. Out: a :class:`Curve` of
+evaluations and one of training, with the environment and the seed. No file is unpickled: an array of objects in a
+``.npz`` is refused. Lines that a run which was killed left incomplete are passed over, and so are numbers that are not
+finite.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import DataError, SbformatError, UnsupportedError
 from sbformat.immutable import Record
 from sbformat.io.opening import join_path, read_start
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sbformat.limits import Limits
 
 MAX_BYTES: Final = 1 << 26
 """The largest log that is read; event files of long runs have a few million bytes."""
+METRICS_FILE: Final = "train_eval_metrics.zip"
+"""The zip of logs that rl_zoo3 uploads to the Hugging Face hub."""
 _EVENTS: Final = "events.out.tfevents."
 _STEPS: Final = ("time/total_timesteps", "total_timesteps", "total timesteps", "steps")
 """Columns with the number of steps, in SB3 and SB2."""
@@ -33,6 +38,8 @@ _EVALUATION: Final = ("eval/mean_reward",)
 _TRAINING: Final = ("rollout/ep_rew_mean", "ep_reward_mean", "ep_rew_mean", "mean 100 episode reward", "episode_reward")
 _LONGEST: Final = 100_000  # characters of a line; csv refuses fields of more
 _WINDOW: Final = 100  # episodes of a mean
+_LARGEST: Final = 1e300  # rewards are less, so that their sums are finite
+_MOST_STEPS: Final = 1 << 63
 _HEAD: Final = struct.Struct("<QI")
 _DOUBLE, _BYTES, _FLOAT = 1, 2, 5
 """Wire types of protocol buffers."""
@@ -72,6 +79,9 @@ class Training(Record):
     """What the logs of an agent say together."""
 
     env: str | None
+    """Of Monitor, or else of the settings."""
+    seed: int | None
+    """Of the settings."""
     evaluations: Curve | None
     """Mean rewards of evaluations: of ``evaluations.npz`` if there is one."""
     training: Curve | None
@@ -81,10 +91,10 @@ class Training(Record):
     """Why a file could not be read, by its name."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the environment, and of each curve its number of points, the best and the last."""
+        """Return the environment and the seed, and of each curve its number of points, the best and the last."""
         problems = [{"path": name, "message": message} for name, message in self.problems.items()]
         curves = {name: _describe_curve(getattr(self, name)) for name in ("evaluations", "training")}
-        return {"env": self.env, **curves, "files": list(self.files), "problems": problems}
+        return {"env": self.env, "seed": self.seed, **curves, "files": list(self.files), "problems": problems}
 
 
 def _describe_curve(curve: Curve | None) -> dict[str, Any] | None:
@@ -98,28 +108,84 @@ def _describe_curve(curve: Curve | None) -> dict[str, Any] | None:
 def is_log(name: str) -> bool:
     """Return whether a file is called like a log of training."""
     last = name.rpartition("/")[2].lower()
-    return last in ("evaluations.npz", "progress.csv") or last.endswith("monitor.csv") or last.startswith(_EVENTS)
+    known = ("evaluations.npz", "progress.csv", METRICS_FILE)
+    return last in known or last.endswith("monitor.csv") or last.startswith(_EVENTS)
 
 
-def read_training(top: str, names: Sequence[str], limits: Limits) -> Training:
-    """Read the logs of one agent.
+def read_training(top: str, names: Sequence[str], settings: Sequence[str], limits: Limits) -> Training:
+    """Read the logs and settings of one agent; those of a zip only if they are not beside it, too.
 
-    :param names: paths below ``top``
+    :param names: paths of logs below ``top``
+    :param settings: and of settings
     """
     logs: dict[str, Log] = {}
     problems: dict[str, str] = {}
     for name in names:
         try:
-            logs[name] = read_log(join_path(top, name), limits)
+            if not _is_metrics(name):
+                logs[name] = read_log(join_path(top, name), limits)
         except (SbformatError, OSError) as error:
             problems[name] = str(error)
+    known = {_last(name) for name in names}
+    for name in filter(_is_metrics, names):
+        try:
+            _read_metrics(top, name, known, logs, problems, limits)
+        except (SbformatError, OSError) as error:
+            problems[name] = str(error)
+    values = _read_settings(top, settings, problems, limits)
     ordered = sorted(logs.items(), key=lambda item: not item[0].endswith((".npz", ".csv")))  # exact values come first
     found = [log for _, log in ordered]
     env = next((log.env for log in found if log.env), None)
+    env = env or next((one["env"] for one in values if isinstance(one.get("env"), str)), None)
+    seed = next((one["seed"] for one in values if type(one.get("seed")) is int), None)
     evaluations = next((log.evaluations for log in found if log.evaluations), None)
     ends = sorted(episode for log in found for episode in log.episodes)
     training = _average(ends) if ends else next((log.training for log in found if log.training), None)
-    return Training(env, evaluations, training, tuple(logs), problems)
+    return Training(env, seed, evaluations, training, tuple(logs), problems)
+
+
+def _last(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2].lower()
+
+
+def _is_metrics(name: str) -> bool:
+    return _last(name) == METRICS_FILE
+
+
+def _read_metrics(
+    top: str, name: str, known: Collection[str], logs: dict[str, Log], problems: dict[str, str], limits: Limits
+) -> None:
+    """Add the logs in a zip, under its name and theirs, and why one of them could not be read.
+
+    Together they may have as many bytes as one file.
+    """
+    from sbformat.container.reader import Container
+
+    budget = Budget(limits)
+    container = Container(_read_whole(join_path(top, name), budget), budget=budget, names="record")
+    total = 0
+    for member in container:
+        if not is_log(member) or _is_metrics(member) or _last(member) in known:
+            continue
+        try:
+            size = container.entry(member).size
+            _check_size(total + size)
+            total += size
+            logs[f"{name}/{member}"] = _parse_log(_last(member), container.read(member), budget)
+        except SbformatError as error:
+            problems[f"{name}/{member}"] = str(error)
+
+
+def _read_settings(top: str, names: Sequence[str], problems: dict[str, str], limits: Limits) -> list[dict[str, Any]]:
+    from sbformat.folders.settings import read_settings
+
+    found = []
+    for name in names:
+        try:
+            found.append(read_settings(join_path(top, name), limits))
+        except (SbformatError, OSError) as error:
+            problems[name] = str(error)
+    return found
 
 
 def _average(episodes: Sequence[tuple[float, float, int]]) -> Curve:
@@ -137,17 +203,35 @@ def read_log(path: str, limits: Limits) -> Log:
 
     :param path: a file that :func:`is_log` knows
     """
-    last = path.replace("\\", "/").rpartition("/")[2].lower()
-    if last.endswith(".npz"):
-        return _read_evaluations(path, limits)
+    budget = Budget(limits)
+    data = _read_whole(path, budget)
+    return _parse_log(_last(path), memoryview(data), budget)
+
+
+def _read_whole(path: str, budget: Budget) -> bytes:
     data = read_start(path, MAX_BYTES + 1)
-    Budget(limits).spend("total_bytes", len(data))
-    if len(data) > MAX_BYTES:
+    budget.spend("total_bytes", len(data))
+    _check_size(len(data))
+    budget.grant(len(data))
+    return data
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
         message = f"expected a log of at most {MAX_BYTES:,} bytes"
         raise UnsupportedError(message)
+
+
+def _parse_log(last: str, data: memoryview, budget: Budget) -> Log:
+    """Return the contents of a log.
+
+    :param last: its name in lower case
+    """
+    if last.endswith(".npz"):
+        return _read_evaluations(data, budget)
     if last.startswith(_EVENTS):
-        return _make_log(_read_events(memoryview(data)))
-    lines = data.decode("utf-8", "replace").replace("\0", "").splitlines()
+        return _make_log(_read_events(data))
+    lines = bytes(data).decode("utf-8", "replace").replace("\0", "").splitlines()
     if any(len(line) > _LONGEST for line in lines):
         raise DataError(f"expected lines of at most {_LONGEST:,} characters in a CSV file")
     try:
@@ -157,16 +241,26 @@ def read_log(path: str, limits: Limits) -> Log:
         raise DataError(message) from None
 
 
-def _read_evaluations(path: str, limits: Limits) -> Log:
+def _read_evaluations(data: memoryview, budget: Budget) -> Log:
     """Read ``timesteps`` of shape ``(n,)`` and ``results`` of shape ``(n, episodes)``."""
-    from sbformat.arrayfiles.reader import read_arrays
+    from sbformat.arrayfiles.reader import read_npz
 
-    arrays = read_arrays(path, limits=limits)
+    arrays = read_npz(BytesSource(data), budget)
     steps, results = arrays.get("timesteps"), arrays.get("results")
     if steps is None or results is None or results.ndim != 2 or steps.shape != results.shape[:1] or not results.size:
         message = "expected the arrays timesteps of shape (n,) and results of shape (n, episodes)"
         raise DataError(message)
-    return Log(evaluations=Curve(tuple(map(int, steps.tolist())), tuple(results.mean(axis=1, dtype="f8").tolist())))
+    if steps.dtype.kind not in "iu" or results.dtype.kind not in "iuf":
+        message = f"expected integers and numbers, got timesteps of {steps.dtype} and results of {results.dtype}"
+        raise DataError(message)
+    means = (sum(map(float, row.tolist())) / len(row) for row in results)  # numpy's mean warns where it overflows
+    return Log(evaluations=_make_curve(zip(steps.tolist(), means)))
+
+
+def _make_curve(points: Iterable[tuple[int, float]]) -> Curve | None:
+    """Return the points that have a finite reward; None without any."""
+    kept = [(step, reward) for step, reward in points if abs(step) < _MOST_STEPS and abs(reward) < _LARGEST]
+    return Curve(tuple(step for step, _ in kept), tuple(reward for _, reward in kept)) if kept else None
 
 
 def _read_monitor(lines: list[str]) -> Log:
@@ -192,7 +286,7 @@ def _to_number(value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) < _LARGEST else None  # NaN is not less
 
 
 def _read_progress(lines: list[str]) -> Iterator[tuple[str, int, float]]:
@@ -206,12 +300,10 @@ def _read_progress(lines: list[str]) -> Iterator[tuple[str, int, float]]:
 
 
 def _make_log(points: Iterable[tuple[str, int, float]]) -> Log:
-    curves: dict[str, tuple[list[int], list[float]]] = {}
+    curves: dict[str, list[tuple[int, float]]] = {}
     for name, step, value in points:
-        steps, rewards = curves.setdefault(name, ([], []))
-        steps.append(step)
-        rewards.append(value)
-    made = {name: Curve(tuple(steps), tuple(rewards)) for name, (steps, rewards) in curves.items()}
+        curves.setdefault(name, []).append((step, value))
+    made = {name: curve for name, found in curves.items() if (curve := _make_curve(found)) is not None}
     evaluations, training = (
         next((made[name] for name in names if name in made), None) for names in (_EVALUATION, _TRAINING)
     )
@@ -252,7 +344,7 @@ def _read_scalar(value: memoryview, step: int) -> Iterator[tuple[str, int, float
     fields = dict(_iter_fields(value))
     tag, number = fields.get(1), fields.get(2)
     name = bytes(tag).decode("utf-8", "replace") if isinstance(tag, memoryview) else ""
-    if name in _EVALUATION + _TRAINING and isinstance(number, float) and math.isfinite(number):
+    if name in _EVALUATION + _TRAINING and isinstance(number, float):
         yield name, step, number
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES
-from sbformat.folders.logs import is_log
+from sbformat.folders.logs import METRICS_FILE, is_log
 from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.immutable import Record
 
@@ -34,7 +34,7 @@ SETTINGS: Final = frozenset({"args", "config", "env_kwargs", "hyperparams", "hyp
 _TITLES: Final = {
     "results.json": "evaluation of the Hugging Face tools", "config.json": "data of an agent, without its weights",
     "evaluations.npz": "evaluations of EvalCallback", "command.txt": "the command of rl_zoo3",
-    "train_eval_metrics.zip": "training and evaluation metrics of rl_zoo3", "replay.mp4": "video",
+    METRICS_FILE: "training and evaluation metrics of rl_zoo3", "replay.mp4": "video",
     "progress.csv": "log of training",
 }  # fmt: skip
 _SUFFIX_TITLES: Final = {
@@ -108,6 +108,12 @@ AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "pol
 """Kinds of files with an agent."""
 
 
+def is_settings(name: str) -> bool:
+    """Return whether a file is called like settings."""
+    stem, suffix = os.path.splitext(_last(name).lower())
+    return suffix in YAML_SUFFIXES and stem in SETTINGS
+
+
 class Companion(Record):
     """Statistics of VecNormalize: one file, or the two of SB2."""
 
@@ -127,10 +133,14 @@ class Index:
         self.buffers: defaultdict[str, list[Companion]] = defaultdict(list)
         self.settings: defaultdict[str, list[str]] = defaultdict(list)
         self.logs: defaultdict[str, list[str]] = defaultdict(list)
+        self.others: set[str] = set()
+        """Statistics and replay buffers."""
         self._run_folders: defaultdict[str, list[str]] = defaultdict(list)
         pairs: defaultdict[str, list[str]] = defaultdict(list)
         for file in files:
             name = parse_name(file.name)
+            if file.kind in ("running-mean-std", "vecnormalize", "replay-buffer"):
+                self.others.add(file.name)
             if file.kind in AGENTS:
                 self.agents[name.folder].append(file)
             elif file.kind == "running-mean-std" and _last(file.name) in (OBSERVATIONS_FILE, RETURNS_FILE):
@@ -141,10 +151,8 @@ class Index:
                 self.buffers[name.folder].append(Companion((file.name,), name))
             elif is_log(file.name):
                 self.logs[name.folder].append(file.name)
-            else:
-                stem, suffix = os.path.splitext(_last(file.name).lower())
-                if suffix in YAML_SUFFIXES and stem in SETTINGS:
-                    self.settings[name.folder].append(file.name)
+            elif is_settings(file.name):
+                self.settings[name.folder].append(file.name)
         for folder, names in pairs.items():
             self.statistics[folder].append(Companion(tuple(names), parse_name(names[0])))
         for folder in dict.fromkeys([*self.statistics, *self.settings]):

@@ -50,7 +50,17 @@ def test_a_run_of_rl_zoo3(tmp_path: Path) -> None:
 
 def test_a_repository_of_the_hugging_face_tools(tmp_path: Path) -> None:
     report = sbformat.inspect_folder(make_hub(tmp_path))
-    assert [row[2:] for row in report.agents] == [("agent", None, ("vec_normalize.pkl",), None, (), (), "sac-Pendulum")]
+    assert [row[2:] for row in report.agents] == [
+        (
+            "agent",
+            None,
+            ("vec_normalize.pkl",),
+            None,
+            (),
+            ("train_eval_metrics.zip",),
+            "sac-Pendulum",
+        )
+    ]
     titles = {file.path: (file.title, file.outcome) for file in report.others}
     assert titles == {
         "README.md": ("description", "ok"),

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import struct
+import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,11 +15,12 @@ import pytest
 
 import sbformat
 from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.folders.logs import Curve, Log, Training, is_log, read_log, read_training
+from sbformat.folders.logs import METRICS_FILE, Curve, Log, Training, is_log, read_log, read_training
 from sbformat.limits import DEFAULT_LIMITS
 from tests.cli.test_commands import run
+from tests.helpers.bundled import zipped
 from tests.helpers.reports import REPORT
-from tests.helpers.run_folders import AGENT, PENDULUM, make_folder
+from tests.helpers.run_folders import AGENT, PENDULUM, make_evaluations, make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,13 +41,6 @@ SECOND: Final = b'#{"t_start": 102.0, "env_id": "CartPole-v1"}\nr,l,t\n20.0,20,1
 PROGRESS: Final = (
     b"time/total_timesteps,rollout/ep_rew_mean,eval/mean_reward\n128,1.5,\n256,,7.0\n,3,\n512,nan,9\n640,2.5,\n"
 )
-
-
-def make_evaluations(**arrays: Any) -> bytes:
-    file = io.BytesIO()
-    found = {"timesteps": np.array([100, 200, 300]), "results": np.array([[1.0, 2], [5, 6], [3, 4]]), **arrays}
-    np.savez(file, **{name: array for name, array in found.items() if array is not None})
-    return file.getvalue()
 
 
 def read(path: Path, name: str, content: bytes) -> Log:
@@ -71,6 +66,72 @@ def test_other_arrays_are_refused(tmp_path: Path, arrays: Any) -> None:
         read(tmp_path, "evaluations.npz", make_evaluations(**arrays))
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [{"timesteps": np.array([1.0, 2, 3])}, {"results": np.full((3, 2), "a")}, {"results": np.ones((3, 2), complex)}],
+    ids=["steps with fractions", "texts", "complex"],
+)
+def test_arrays_of_other_types_are_refused(tmp_path: Path, arrays: Any) -> None:
+    with pytest.raises(SbformatError, match="expected integers and numbers|dtype|numbers"):
+        read(tmp_path, "evaluations.npz", make_evaluations(**arrays))
+
+
+def test_points_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    results = np.array([[1e308, 1e308], [np.nan, 1], [2, 4]])
+    assert read(tmp_path, "evaluations.npz", make_evaluations(results=results)).evaluations == Curve((300,), (3.0,))
+    results[2] = np.inf
+    assert read(tmp_path, "evaluations.npz", make_evaluations(results=results)) == Log()
+    monitor = b"#{}\nr,l,t\n1e308,1,1\nnan,1,2\n-inf,1,3\n7,5,4\n"
+    assert read(tmp_path, "monitor.csv", monitor).episodes == ((4.0, 7.0, 5),)
+
+
+def read_zip(path: Path, data: bytes, **others: bytes) -> Training:
+    make_folder(path, {METRICS_FILE: data, **{name.replace("_csv", ".csv"): others[name] for name in others}})
+    names = [METRICS_FILE, *(name.replace("_csv", ".csv") for name in others)]
+    return read_training(str(path), names, [], DEFAULT_LIMITS)
+
+
+def test_a_zip_of_logs_is_read_like_the_logs_in_it(tmp_path: Path) -> None:
+    inside = {"run/evaluations.npz": make_evaluations(), "0.monitor.csv": MONITOR, "notes.txt": b"", "a.zip": b"PK"}
+    found = read_zip(tmp_path, zipped(inside))
+    assert found.evaluations == Curve((100, 200, 300), (1.5, 5.5, 3.5))
+    assert found.training == Curve((10, 40), (10.0, 20.0))
+    assert (found.env, found.problems) == ("CartPole-v1", {})
+    assert found.files == (f"{METRICS_FILE}/run/evaluations.npz", f"{METRICS_FILE}/0.monitor.csv")
+
+
+def test_logs_that_are_also_beside_the_agent_count_once(tmp_path: Path) -> None:
+    found = read_zip(tmp_path, zipped({"progress.csv": b"steps\n", "0.monitor.csv": MONITOR}), progress_csv=PROGRESS)
+    assert found.files == ("progress.csv", f"{METRICS_FILE}/0.monitor.csv")
+
+
+def test_a_log_in_a_zip_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
+    objects = make_evaluations(results=np.array([[1, "a"]] * 3, object))
+    found = read_zip(tmp_path, zipped({METRICS_FILE: b"", "evaluations.npz": objects, "0.monitor.csv": MONITOR}))
+    assert list(found.problems) == [f"{METRICS_FILE}/evaluations.npz"]
+    assert found.files == (f"{METRICS_FILE}/0.monitor.csv",)
+
+
+def test_a_zip_of_logs_that_is_large_when_inflated_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.folders.logs.MAX_BYTES", 10_000)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("0.monitor.csv", bytes(10_001))
+        made.writestr("1.monitor.csv", MONITOR)
+        made.writestr("2.monitor.csv", bytes(10_000))
+    found = read_zip(tmp_path, file.getvalue())
+    assert found.files == (f"{METRICS_FILE}/1.monitor.csv",)
+    assert list(found.problems) == [f"{METRICS_FILE}/0.monitor.csv", f"{METRICS_FILE}/2.monitor.csv"]
+    assert all("expected a log of at most 10,000 bytes" in problem for problem in found.problems.values())
+
+
+def test_every_truncation_of_a_zip_of_logs_is_a_problem(tmp_path: Path) -> None:
+    data = zipped({"0.monitor.csv": MONITOR})
+    for size in range(len(data)):
+        found = read_zip(tmp_path, data[:size])
+        assert (list(found.problems), found.files) == ([METRICS_FILE], ())
+
+
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     with pytest.raises(SbformatError):
         read(tmp_path, "evaluations.npz", make_evaluations(results=np.array([[1, "a"]] * 3, object)))
@@ -85,14 +146,14 @@ def test_a_monitor_has_the_environment_and_episodes(tmp_path: Path) -> None:
 
 def test_monitors_are_joined_in_the_order_of_time(tmp_path: Path) -> None:
     make_folder(tmp_path, {"0.monitor.csv": MONITOR, "1.monitor.csv": SECOND})
-    found = read_training(str(tmp_path), ["0.monitor.csv", "1.monitor.csv"], DEFAULT_LIMITS)
+    found = read_training(str(tmp_path), ["0.monitor.csv", "1.monitor.csv"], [], DEFAULT_LIMITS)
     assert found.training == Curve((10, 30, 60), (10.0, 15.0, 20.0))
 
 
 def test_rewards_are_means_of_a_hundred_episodes(tmp_path: Path) -> None:
     lines = "".join(f"{number},1,{number}\n" for number in range(300))
     make_folder(tmp_path, {"monitor.csv": f"#{{}}\nr,l,t\n{lines}".encode()})
-    curve = read_training(str(tmp_path), ["monitor.csv"], DEFAULT_LIMITS).training
+    curve = read_training(str(tmp_path), ["monitor.csv"], [], DEFAULT_LIMITS).training
     assert curve is not None
     assert (curve.steps[-1], curve.rewards[99], curve.rewards[-1]) == (300, 49.5, 249.5)
     thin = curve.thin(7)
@@ -149,11 +210,11 @@ def test_a_log_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_exact_values_come_before_those_of_tensorboard(tmp_path: Path) -> None:
     files = {"events.out.tfevents.1": EVENTS, "evaluations.npz": make_evaluations(), "progress.csv": PROGRESS}
     make_folder(tmp_path, {**files, "monitor.csv": b'#{"env_id": "None"}\nr,l,t\n'})
-    found = read_training(str(tmp_path), [*files, "monitor.csv", "lost.monitor.csv"], DEFAULT_LIMITS)
+    found = read_training(str(tmp_path), [*files, "monitor.csv", "lost.monitor.csv"], [], DEFAULT_LIMITS)
     assert found.evaluations == Curve((100, 200, 300), (1.5, 5.5, 3.5))
     assert found.training == Curve((128, 640), (1.5, 2.5))
     assert (found.env, list(found.problems)) == (None, ["lost.monitor.csv"])
-    assert Training(None, None, None, (), {}).to_json()["evaluations"] is None
+    assert Training(None, None, None, None, (), {}).to_json()["evaluations"] is None
 
 
 def test_logs_belong_to_the_run_of_an_agent(tmp_path: Path) -> None:
@@ -197,7 +258,10 @@ def test_the_environment_may_be_in_the_settings(capsys: pytest.CaptureFixture[st
     pytest.importorskip("yaml")
     make_folder(tmp_path, {
         "Pendulum-v1.zip": PENDULUM, "evaluations.npz": make_evaluations(),
-        "Pendulum-v1/args.yml": b"algo: sac\nenv: Pendulum-v1\n",
+        "Pendulum-v1/args.yml": b"algo: sac\nenv: Pendulum-v1\nseed: 7\n",
     })  # fmt: skip
     _, text = run(capsys, "inspect", tmp_path, "--format", "json")
-    assert json.loads(text)["folders"][0]["agents"][0]["training"]["env"] == "Pendulum-v1"
+    document = json.loads(text)
+    REPORT.validate(document)
+    training = document["folders"][0]["agents"][0]["training"]
+    assert (training["env"], training["seed"]) == ("Pendulum-v1", 7)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, zipped
 
@@ -34,6 +37,14 @@ def make_folder(top: Path, files: Mapping[str, bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return top
+
+
+def make_evaluations(**arrays: Any) -> bytes:
+    """An ``evaluations.npz`` as EvalCallback writes it; None leaves an array out."""
+    file = io.BytesIO()
+    found = {"timesteps": np.array([100, 200, 300]), "results": np.array([[1.0, 2], [5, 6], [3, 4]]), **arrays}
+    np.savez(file, **{name: array for name, array in found.items() if array is not None})
+    return file.getvalue()
 
 
 def make_zoo(top: Path) -> Path:
