@@ -9,18 +9,17 @@ import contextlib
 import hashlib
 import os
 import stat
-import time
 import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import __version__
 from sbformat.archive.archive import Archive
-from sbformat.catalogue.collect import collect_file, name_source, try_to
+from sbformat.catalogue.collect import add_training, collect_file, find_beside, name_source, try_to
 from sbformat.catalogue.rows import SourceState, make_failed_row, make_row
 from sbformat.errors import SbformatError, escape, require_names, require_type
 from sbformat.folders.names import AGENTS
-from sbformat.folders.trees import StatisticsFinder, expand_paths
+from sbformat.folders.trees import BesideFinder, expand_paths, is_zip_of_logs
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, open_url
 from sbformat.io.urls import find_scheme, hide_secrets
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
     from sbformat.catalogue.collect import FileData
     from sbformat.catalogue.rows import Row
+    from sbformat.folders.trees import Beside
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
     from sbformat.schema import Problem
 
 PROCESS_ENDED: Final = "process ended"
 LOST: Final = "the process that read it was killed: it may need more memory than this machine has"
-_FINDER_SECONDS: Final = 60.0
 
 
 def catalog(
@@ -109,32 +108,21 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
     """Return the row of a source; runs in a worker process when there are many."""
     state, target = source
     if isinstance(target, str) and not is_remote(target):
-        size, version = find_state(target if os.path.exists(target) else f"{target}.zip")
+        size, version = find_state(target if os.path.exists(target) else f"{target}.zip", state.beside)
         state = state._replace(size=size, version=version)
     try:
         file = collect_file(target, name=state.name, limits=limits, allow=allow)
         if file.version is not None and (state.version is None or find_scheme(target) != "hf"):
             state = state._replace(size=file.size, version=file.version)  # of what was read, whatever was listed
         if is_remote(target) and file.inspected is not None and file.inspected.format in AGENTS:
-            state = state._replace(statistics=_find_remote_statistics(target, limits))
+            state = state._replace(beside=find_beside(target, limits))
+        file = add_training(file, state.beside, limits)
         problems, failure = try_to(lambda: list_problems(file, target, limits))
         if failure is not None and file.failure is None:
             file = file._replace(failure=failure)
         return make_row(file, problems or (), state, made_by=made_by)
     except Exception as error:  # noqa: BLE001 -- a bug in reading one file of a million is one row
         return make_failed_row(state, "internal error", f"{type(error).__name__}: {error}", made_by=made_by)
-
-
-_finder: tuple[float, Limits, StatisticsFinder] | None = None
-
-
-def _find_remote_statistics(url: str, limits: Limits) -> str | None:
-    """Return the statistics beside a remote agent; what is known of its folder is kept for a minute."""
-    global _finder  # noqa: PLW0603 -- agents of one folder are read one after another, and a listing costs requests
-    now = time.monotonic()
-    if _finder is None or now - _finder[0] > _FINDER_SECONDS or _finder[1] != limits:
-        _finder = now, limits, StatisticsFinder(limits)
-    return _finder[2].find(url)
 
 
 def make_lost_row(source: CatalogSource, *, made_by: str) -> Row:
@@ -177,13 +165,14 @@ def list_sources(
     :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
     :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
     """
-    finder = StatisticsFinder(limits)
+    finder = BesideFinder(limits)
     for source in sources:
         if is_remote(source):
             yield from _list_url(source, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
             for path in expand_paths(_expand_glob(os.fsdecode(source))):
-                yield describe_path(path, finder)
+                if path == os.fsdecode(source) or not is_zip_of_logs(path):
+                    yield describe_path(path, finder)
         else:
             if not is_one_source(source):
                 require_type(source, (), "an Archive, a path, bytes or a binary file")
@@ -198,6 +187,8 @@ def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
     require_packages(url)
     try:
         for found in iter_files(url):
+            if found.url != url and is_zip_of_logs(found.url):
+                continue
             size, version = found.size, None if found.version is None else escape(found.version)
             if version is None and finds_states:
                 size = None
@@ -239,15 +230,22 @@ def find_unlisted(top: str) -> list[str]:
     return [str(error.filename) for error in errors]
 
 
-def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogSource:
-    """Return a file, or an unzipped archive, as a source, with the statistics that a finder finds beside it."""
+def describe_path(path: str, finder: BesideFinder | None = None) -> CatalogSource:
+    """Return a file, or an unzipped archive, as a source, with what a finder finds beside it."""
     found = path if os.path.exists(path) else f"{path}.zip"
-    size, version = find_state(found)
-    statistics = None if finder is None or size is None else finder.find(found)
-    return CatalogSource(SourceState(path, size, version, statistics), os.path.abspath(path))
+    beside = None if finder is None or not os.path.exists(found) else finder.find(found)
+    size, version = find_state(found, beside)
+    return CatalogSource(SourceState(path, size, version, beside), os.path.abspath(path))
 
 
-def find_state(path: str) -> tuple[int | None, str | None]:
+def find_state(path: str, beside: Beside | None = None) -> tuple[int | None, str | None]:
+    """Return the size in bytes and what changes with a file, or an unzipped archive, and with the logs beside it."""
+    size, version = _find_own_state(path)
+    digest = "" if beside is None else beside.digest()
+    return size, f"{version}+{digest}" if version and digest else version
+
+
+def _find_own_state(path: str) -> tuple[int | None, str | None]:
     """Return the size in bytes and the time of the last modification of a file, or of all files of a folder."""
     try:
         status = os.stat(path)

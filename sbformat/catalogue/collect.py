@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections import deque
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.errors import COULD_NOT_OPEN, LimitError, SbformatError, escape
+from sbformat.folders.logs import read_training
+from sbformat.folders.names import AGENTS
+from sbformat.folders.trees import BesideFinder
 from sbformat.formats.opener import open_archive, open_once
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder, is_remote, open_url
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.folders.logs import Training
+    from sbformat.folders.trees import Beside
     from sbformat.formats.replay_buffer import Episode, ReplayBuffer
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
@@ -60,6 +66,8 @@ class FileData(Record):
     size: int | None = None
     version: str | None = None
     """The size in bytes of a remote file, and its ETag, commit or time when it was opened."""
+    training: Training | None = None
+    """Of an agent, what the logs and settings beside it say."""
 
     @property
     def is_broken(self) -> bool:
@@ -127,6 +135,36 @@ def collect_file(
         size=None if remote is None else remote.size,
         version=None if remote is None or remote.version is None else escape(remote.version),
     )
+
+
+def add_training(file: FileData, beside: Beside | None, limits: Limits) -> FileData:
+    """Return a file with what the logs and settings that belong to it say; the same file if it is not an agent."""
+    is_agent = file.inspected is not None and file.inspected.format in AGENTS
+    if not is_agent or beside is None or not (beside.logs or beside.settings):
+        return file
+    digest = beside.digest()
+    read = _read_training if digest else _read_training.__wrapped__  # it is not known whether remote logs changed
+    return file._replace(training=read(beside.top, beside.logs, beside.settings, limits, digest))
+
+
+@lru_cache(maxsize=1)  # agents of one run are read one after another
+def _read_training(
+    top: str, logs: tuple[str, ...], settings: tuple[str, ...], limits: Limits, _digest: str
+) -> Training:
+    return read_training(top, logs, settings, limits)
+
+
+_FINDER_SECONDS: Final = 60.0
+_finder: tuple[float, Limits, BesideFinder] | None = None
+
+
+def find_beside(path: str, limits: Limits) -> Beside | None:
+    """Return the files that belong to an agent; what is known of its folder is kept for a minute."""
+    global _finder  # noqa: PLW0603 -- agents of one folder are read one after another, and a listing costs requests
+    now = time.monotonic()
+    if _finder is None or now - _finder[0] > _FINDER_SECONDS or _finder[1] != limits:
+        _finder = now, limits, BesideFinder(limits)
+    return _finder[2].find(path)
 
 
 def try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:

@@ -17,6 +17,7 @@ import re
 import zlib
 from collections import Counter
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.folders.logs import Training
+    from sbformat.folders.trees import Beside
     from sbformat.policies.describe import Summary
     from sbformat.schema import Problem
     from sbformat.tools.inspect import InspectReport
@@ -87,6 +90,11 @@ FACTS: Final = {
     "timesteps": "Timesteps",
     "mean_reward": "Mean reward",
     "episodes": "Episodes",
+    "env": "Environment",
+    "best_evaluation": "Best evaluation",
+    "best_evaluation_timesteps": "Timesteps of the best evaluation",
+    "last_evaluation": "Last evaluation",
+    "last_evaluation_timesteps": "Timesteps of the last evaluation",
     "parameters": "Parameters",
     "size": "Size",
     "kind": "Kind",
@@ -94,6 +102,10 @@ FACTS: Final = {
     "action_space": "Action space",
 }
 """The columns that are not hyper-parameters, with their titles."""
+OF_TRAINING: Final = (
+    "env", "best_evaluation", "best_evaluation_timesteps", "last_evaluation", "last_evaluation_timesteps",
+)  # fmt: skip
+"""Those of them that logs and settings beside an agent have."""
 _IN_FACTS: Final = frozenset({"policy_class", "policy", "num_timesteps", "observation_space", "action_space"})
 """Keys of ``data`` that have a column of another name."""
 
@@ -197,9 +209,29 @@ def make_cells(file: FileData) -> dict[str, Cell]:
     episodes = collect_episodes(file)
     if episodes is not None and episodes.rewards and report.format not in OBJECTS:
         mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-        cells["mean_reward"] = Cell(f"{mean:.6g}", mean, value=mean)
+        cells["mean_reward"] = _make_measure(mean)
         cells["episodes"] = _make_count(len(episodes.rewards))
-    return {**cells, **_list_hyperparameters(values)}
+    cells |= _list_hyperparameters(values)
+    if file.training is not None:
+        cells |= _describe_training(file.training)
+        if file.training.seed is not None and ("seed" not in cells or cells["seed"].value is None):
+            cells["seed"] = render_value(file.training.seed)
+    return cells
+
+
+def _describe_training(training: Training) -> dict[str, Cell]:
+    """Return the environment, and the best and the last evaluation with their steps."""
+    cells = {"env": make_text(training.env)}
+    curve = training.evaluations
+    if curve is not None:
+        for name, place in (("best", curve.best), ("last", -1)):
+            cells[f"{name}_evaluation"] = _make_measure(curve.rewards[place])
+            cells[f"{name}_evaluation_timesteps"] = _make_count(curve.steps[place])
+    return cells
+
+
+def _make_measure(number: float) -> Cell:
+    return Cell(f"{number:.6g}", number, value=number)
 
 
 def make_text(text: str | None) -> Cell:
@@ -326,8 +358,10 @@ COLUMNS: Final[dict[str, type]] = {
     "source": str, "size": int, "sha256": str, "version": str, "format": str, "algorithm": str,
     "algorithm_certain": bool, "sb3_version": str, "python_version": str, "torch_version": str, "numpy_version": str,
     "gym_version": str, "policy_class": str, "observation_space": str, "action_space": str, "layers": int,
-    "network": str, "parameters": int, "timesteps": int, "mean_reward": float, "episodes": int, "statistics": str,
-    "verdict": str, "reason": str, "finding": str, "findings": int, "problems": int, "problem": str, "outcome": str,
+    "network": str, "parameters": int, "timesteps": int, "mean_reward": float, "episodes": int, "env": str,
+    "best_evaluation": float, "best_evaluation_timesteps": int, "last_evaluation": float,
+    "last_evaluation_timesteps": int, "statistics": str, "logs": str, "log_problem": str, "verdict": str,
+    "reason": str, "finding": str, "findings": int, "problems": int, "problem": str, "outcome": str,
     "error": str, "sbformat": str, "checksum": int,
 }  # fmt: skip
 """The columns that every row has, in their order, with the type of their values."""
@@ -352,8 +386,8 @@ class SourceState(Record):
     size: int | None
     version: str | None
     """What changes when its contents do: the time of the last modification, an ETag, a commit."""
-    statistics: str | None = None
-    """The file beside it that has its statistics."""
+    beside: Beside | None = None
+    """The files that belong to it."""
 
 
 def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *, made_by: str) -> Row:
@@ -361,7 +395,7 @@ def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *,
     row = make_empty_row(state, made_by=made_by)
     cells = make_cells(file)
     for name in ("algorithm", "sb3_version", "observation_space", "action_space", "parameters", "timesteps",
-                 "mean_reward", "episodes", "verdict"):  # fmt: skip
+                 "mean_reward", "episodes", *OF_TRAINING, "verdict"):  # fmt: skip
         if name in cells:
             row[name] = cells[name].value
     if row["size"] is None and "size" in cells:
@@ -370,7 +404,9 @@ def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *,
         row.update(_describe_contents(file.inspected))
         if file.inspected.statistics is not None and file.inspected.format in AGENTS:
             row["statistics"] = BUNDLED
-        update_statistics(row, state.statistics)
+        update_statistics(row, state.beside)
+    if file.training is not None and state.beside is not None:
+        row.update(_describe_logs(file.training, state.beside))
     if file.scanned is not None:
         row.update(_describe_findings(file.scanned))
     errors = [problem for problem in problems if problem.level == "error"]
@@ -429,10 +465,18 @@ def is_as_written(row: Row) -> bool:
         return False
 
 
-def update_statistics(row: Row, statistics: str | None) -> None:
+def update_statistics(row: Row, beside: Beside | None) -> None:
     """Set the statistics of a row to a file that is beside its agent now."""
     if row["statistics"] != BUNDLED and row["format"] in AGENTS:
-        row["statistics"] = None if statistics is None else encode_name(statistics)
+        row["statistics"] = encode_name((beside and beside.name(beside.statistics)) or "") or None
+
+
+def _describe_logs(training: Training, beside: Beside) -> Row:
+    """Return the files of logs, and why the first one that could not be read could not."""
+    row: Row = {"logs": encode_name(beside.name(beside.logs) or "") or None}
+    for name, message in islice(training.problems.items(), 1):
+        row["log_problem"] = _join(beside.name([name]) or name, message)
+    return row
 
 
 def _describe_contents(report: InspectReport) -> Row:
@@ -480,7 +524,9 @@ def _join(place: str, message: Any) -> str:
 _NAME: Final = 300
 _MOST_COLUMNS: Final = 150
 _SHOWN_COLUMNS: Final = 12  # hyper-parameters that a page shows at first; the others can be added
-_HIDDEN_FACTS: Final = frozenset({"kind", "episodes", "observation_space", "action_space"})
+_HIDDEN_FACTS: Final = frozenset({
+    "kind", "episodes", "observation_space", "action_space", "best_evaluation_timesteps", "last_evaluation_timesteps",
+})  # fmt: skip
 _CHOICES: Final = tuple(key for group in ("Optimization", "Policy", "Replay and rollout") for key in GROUPS[group])
 """The hyper-parameters in their order, without what agents keep of their run."""
 _NOT_SHOWN: Final = ("_schedule", "_kwargs", "_class", "train_freq", "action_noise")

@@ -26,6 +26,7 @@ from sbformat.catalogue.catalog import CatalogSource, list_sources, make_lost_ro
 from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
 from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
+from sbformat.folders.trees import Beside
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file
 from sbformat.io.opening import is_remote
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".partial"
 """The name of the spool is that of the output with this suffix."""
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
 _SECONDS: Final = 1.0
@@ -53,12 +54,12 @@ _ROWS: Final = 200  # rows after which, and seconds after which, rows are commit
 _FETCHED: Final = 500
 _SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB,
-    size INTEGER, version TEXT, statistics BLOB, source TEXT);
+    size INTEGER, version TEXT, beside TEXT, source TEXT);
 CREATE INDEX IF NOT EXISTS by_source ON sources (source);
 CREATE TABLE IF NOT EXISTS done (name BLOB PRIMARY KEY, size INTEGER, version TEXT, made_by TEXT, outcome TEXT,
     row TEXT) WITHOUT ROWID;
 
-CREATE TEMP VIEW finished AS SELECT position, statistics, outcome, row FROM sources JOIN done
+CREATE TEMP VIEW finished AS SELECT position, beside, outcome, row FROM sources JOIN done
     ON done.name = sources.name AND done.size IS sources.size AND done.version IS sources.version;
 CREATE TEMP VIEW failures AS SELECT position, row FROM finished WHERE outcome <> '{OK}';
 CREATE TEMP VIEW pending AS SELECT * FROM sources WHERE NOT EXISTS (SELECT 1 FROM done
@@ -121,13 +122,13 @@ class Spool:
     def add_sources(self, sources: Iterable[CatalogSource]) -> None:
         """Add the sources of the run, each once."""
         for (name, size, version, beside), target in sources:
-            statistics = None if beside is None else os.fsencode(beside)
-            self._add_source(os.fsencode(name), os.fsencode(target), size, version, encode_name(name), statistics)
+            files = None if beside is None else json.dumps(beside)
+            self._add_source(os.fsencode(name), os.fsencode(target), size, version, encode_name(name), files)
         self._commit()
 
     def _add_source(self, *values: Any) -> bool:
         """Add a source by the values of its columns; return whether it is new."""
-        columns = "name, target, size, version, source, statistics"
+        columns = "name, target, size, version, source, beside"
         query = f"INSERT OR IGNORE INTO sources ({columns}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 -- our own text
         return self._database.execute(query, values).rowcount > 0
 
@@ -162,13 +163,12 @@ class Spool:
 
     def list_pending(self) -> Iterator[CatalogSource]:
         """Yield the sources that have no row, in their order; rows may be added meanwhile. URLs are without options."""
-        columns = "position, name, target, size, version, statistics"
+        columns = "position, name, target, size, version, beside"
         query = f"SELECT {columns} FROM pending WHERE position > ? ORDER BY position LIMIT {_FETCHED}"  # noqa: S608
         last = 0
         while found := self._database.execute(query, (last,)).fetchall():
-            for position, name, target, size, version, statistics in found:
-                beside = None if statistics is None else os.fsdecode(statistics)
-                state = SourceState(os.fsdecode(name), size, version, beside)
+            for position, name, target, size, version, beside in found:
+                state = SourceState(os.fsdecode(name), size, version, _read_beside(beside))
                 yield CatalogSource(state, os.fsdecode(target))
                 last = position
 
@@ -198,10 +198,10 @@ class Spool:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all sources in their order, with the statistics that are beside local ones now."""
-        for statistics, text in self._database.execute("SELECT statistics, row FROM finished ORDER BY position"):
+        for beside, text in self._database.execute("SELECT beside, row FROM finished ORDER BY position"):
             row: Row = json.loads(text)
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
-                update_statistics(row, None if statistics is None else os.fsdecode(statistics))
+                update_statistics(row, _read_beside(beside))
             row["checksum"] = compute_checksum(row)
             yield row
 
@@ -228,6 +228,14 @@ class Spool:
         self._database.execute("ROLLBACK")
         self._database.close()
         os.unlink(self.path)
+
+
+def _read_beside(text: str | None) -> Beside | None:
+    """Return what belongs to an agent, of the JSON that the spool has."""
+    if text is None:
+        return None
+    top, folder, *files = json.loads(text)
+    return Beside(top, folder, *map(tuple, files))
 
 
 class CatalogReport(Record):

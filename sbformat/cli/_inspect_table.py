@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData
-from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row, make_table
+from sbformat.catalogue.rows import FACTS, NAME, OF_TRAINING, Cell, FileRow, collect_row, make_lost_row, make_table
 from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import FileTable
     from sbformat.tools.inspect import InspectReport
 
-_NOT_INSPECTED: Final = frozenset({"verdict", "size"})  # columns of facts that ``inspect`` does not find out
+_NOT_INSPECTED: Final = frozenset({"verdict", "size", *OF_TRAINING})  # facts that ``inspect`` does not find out
 _FIRST: Final = ("path", "outcome", "message")
 _FACTS: Final = tuple(key for key in FACTS if key not in _NOT_INSPECTED)
 CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *_FACTS)

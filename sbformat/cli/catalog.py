@@ -29,7 +29,8 @@ _WRITING: Final = ("list", "fresh", "force", "allow", "jobs", "dask")
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
 _USUAL: Final = (
-    "source", "algorithm", "sb3_version", "timesteps", "mean_reward", "learning_rate", "gamma", "verdict", "outcome",
+    "source", "algorithm", "sb3_version", "env", "seed", "timesteps", "mean_reward", "best_evaluation",
+    "last_evaluation", "learning_rate", "gamma", "verdict", "outcome",
 )  # fmt: skip
 """Columns that are printed as text."""
 _MOST: Final = 1000  # rows that are printed as text

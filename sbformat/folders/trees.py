@@ -1,22 +1,33 @@
-"""The archives in folders, as a command lists them, and the statistics beside one of them (FOLDERS.md 21).
+"""The archives in folders, as a command lists them, and what is beside one of them (FOLDERS.md 21).
 
 ``inspect_folder`` opens every file of a folder and of those below. Of many agents in many folders only the folders in
-which statistics of an agent can be are listed, and their archives are opened only where there is a pickle that may be
-statistics. What was found of a folder is kept while its agents are asked for one after another.
+which files of an agent can be are listed, and their archives are opened only where there are logs, settings, or a
+pickle that may be statistics. What was found of a folder is kept while its agents are asked for one after another.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import zlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY, PICKLE_SUFFIXES
 from sbformat.errors import SbformatError
-from sbformat.folders.listing import PICKLE, ListedFile, classify_file, classify_unusual, read_head, walk_files
-from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, parse_name
+from sbformat.folders.listing import (
+    PICKLE,
+    ListedFile,
+    classify_file,
+    classify_unusual,
+    is_other_zip,
+    read_head,
+    walk_files,
+)
+from sbformat.folders.logs import METRICS_FILE, is_log
+from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, is_settings, parse_name
+from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, join_path
 from sbformat.io.urls import copy_options, is_url
 from sbformat.limits import DEFAULT_LIMITS
@@ -25,6 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sbformat.limits import Limits
+
+
+def is_zip_of_logs(path: str) -> bool:
+    """Return whether a file is rl_zoo3's zip of logs, by its name and contents: it belongs to an agent."""
+    return path.replace("\\", "/").rpartition("/")[2].lower() == METRICS_FILE and is_other_zip(path)
 
 
 def expand_paths(paths: Iterable[str]) -> Iterator[str]:
@@ -88,22 +104,49 @@ def _is_other_name(path: str) -> bool:
 _KEPT: Final = 16  # folders whose files are remembered
 
 
-class StatisticsFinder:
-    """Finds the statistics of agents; ask for those of one folder one after another.
+class Beside(Record):
+    """The files that belong to an agent, by their paths below a folder."""
+
+    top: str
+    folder: str
+    """The folder of the agent in ``top``; empty if it is that."""
+    statistics: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    def name(self, files: Iterable[str]) -> str | None:
+        """Return the paths of files from the folder of the agent, separated by commas; None without any."""
+        return ", ".join(posixpath.relpath(file, self.folder or ".") for file in files) or None
+
+    def digest(self) -> str:
+        """Return what changes with the logs and settings: of their sizes and times; empty without any, and remote."""
+        files = () if is_remote(self.top) else (*self.logs, *self.settings)
+        states = []
+        for file in files:
+            try:
+                status = os.stat(join_path(self.top, file))
+            except OSError:
+                continue
+            states.append((file, status.st_size, status.st_mtime_ns))
+        return f"{zlib.crc32(repr(states).encode('utf-8', 'backslashreplace')):08x}" if states else ""
+
+
+class BesideFinder:
+    """Finds the files that belong to agents; ask for those of one folder one after another.
 
     ::
 
-        StatisticsFinder().find("logs/ppo/best_model.zip")  # 'vecnormalize.pkl'
+        BesideFinder().find("logs/ppo/best_model.zip").statistics  # ('vecnormalize.pkl',)
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._indexes: OrderedDict[str, Index | None] = OrderedDict()
 
-    def find(self, path: str) -> str | None:
-        """Return the path of an agent's statistics from the folder of the agent, with slashes; None without any.
+    def find(self, path: str) -> Beside | None:
+        """Return what belongs to an agent; None without any, and of a file that is not an agent.
 
-        :param path: of the agent: a file, or an unzipped archive. Two files, as SB2 has them, are separated by a comma
+        :param path: of the agent: a file, or an unzipped archive
         """
         here, last = _split(path)
         above, folder = _split(here)
@@ -113,10 +156,12 @@ class StatisticsFinder:
             if len(self._indexes) > _KEPT:
                 self._indexes.popitem(last=False)
         index = self._indexes[top]
-        if index is None:
+        file = f"{folder}/{last}" if folder else last
+        if index is None or file in index.others:
             return None
-        found = index.find_statistics(parse_name(f"{folder}/{last}" if folder else last))
-        return ", ".join(posixpath.relpath(file, folder or ".") for file in found) or None
+        name = parse_name(file)
+        found = Beside(top, folder, index.find_statistics(name), index.find_logs(name), index.find_settings(name))
+        return found if any(found[2:]) else None
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -128,7 +173,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _list_places(top: str, near: str, limits: Limits) -> Index | None:
-    """Return the files of a folder and of those directly in it; None if none of them can be statistics.
+    """Return the files of a folder and of those directly in it; None if nothing in them can belong to an agent.
 
     :param near: the folder of the agents, directly in the top; empty if it is the top
     """
@@ -145,7 +190,9 @@ def _list_places(top: str, near: str, limits: Limits) -> Index | None:
         # opening a remote file costs a request
         if read_head(path).startswith(PICKLE) if is_local else name.lower().endswith(PICKLE_SUFFIXES):
             found[name] = classify_file(path, limits, name)
-    if not any(file.kind in STATISTICS for file in found.values()):
+    if not any(file.kind in STATISTICS for file in found.values()) and not any(
+        is_log(name) or is_settings(name) for name in paths
+    ):
         return None
     for name, path in paths.items():
         if name not in found and (name in folders or has_usual_suffix(name)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
+from tests.helpers.bundled import zipped
 from tests.helpers.command_process import CommandProcesses, Outcome
 from tests.helpers.http_server import HttpServer
 
@@ -120,6 +121,9 @@ def test_a_bucket_with_statistics(tmp_path: Path, bucket: S3Server, run_catalog:
     for number in range(3):
         bucket.put_object("bucket", f"runs/{number}/agent.zip", SAC)
     bucket.put_object("bucket", "runs/1/vecnormalize.pkl", STATISTICS)
+    bucket.put_object(
+        "bucket", "runs/2/train_eval_metrics.zip", zipped({"progress.csv": b"steps,eval/mean_reward\n5,2\n"})
+    )
     done = run_catalog("s3://bucket/runs/", "-o", output, env=env)
     assert done.returncode == 0, done.stderr
     found = {row["source"]: row["statistics"] for row in read_rows(output)}
@@ -129,6 +133,7 @@ def test_a_bucket_with_statistics(tmp_path: Path, bucket: S3Server, run_catalog:
         "s3://bucket/runs/1/vecnormalize.pkl": None,
         "s3://bucket/runs/2/agent.zip": None,
     }
+    assert [row["best_evaluation"] for row in read_rows(output)] == [None, None, None, 2.0]
     assert "0 read, 4 known" in run_catalog("s3://bucket/runs/", "-o", output, env=env).stdout
     bucket.put_object("bucket", "runs/2/agent.zip", PPO)
     assert "1 read, 3 known" in run_catalog("s3://bucket/runs/", "-o", output, env=env).stdout

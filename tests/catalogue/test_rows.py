@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sbformat.catalogue.rows import COLUMNS, name_columns
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, set_data
 from tests.helpers.many_archives import write_archives
+from tests.helpers.run_folders import STATISTICS, make_evaluations, make_folder, make_hub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,6 +164,41 @@ def test_statistics_are_those_that_belong_to_an_agent(tmp_path: Path) -> None:
     assert make_one(tmp_path / "vecnormalize.pkl")["statistics"] is None
     report = sbformat.inspect_folder(tmp_path)
     assert [agent.statistics for agent in report.agents] == [("best/vecnormalize.pkl",)]
+
+
+def test_logs_and_settings_beside_an_agent_are_in_its_row(tmp_path: Path) -> None:
+    (path,) = write_archives(tmp_path / "run" / "best", 1)
+    assert make_one(path)["env"] is None
+    make_folder(tmp_path / "run", {
+        "evaluations.npz": make_evaluations(), "progress.csv": b"a,b\n" + b"x" * 200_000,
+        "args.yml": b"env: Pendulum-v1\nseed: 7\n", "vecnormalize.pkl": STATISTICS,
+    })  # fmt: skip
+    row = make_one(path)
+    assert (row["best_evaluation"], row["best_evaluation_timesteps"]) == (5.5, 200)
+    assert (row["last_evaluation"], row["last_evaluation_timesteps"]) == (3.5, 300)
+    assert row["logs"] == "../evaluations.npz, ../progress.csv"
+    assert str(row["log_problem"]).startswith("../progress.csv: expected lines of at most")
+    assert row["outcome"] == "ok"
+    pytest.importorskip("yaml")
+    assert row["env"] == "Pendulum-v1"
+    other = make_one(tmp_path / "run" / "vecnormalize.pkl")
+    assert (other["env"], other["logs"], other["best_evaluation"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(None, 7), (0, 0), (3, 3)])
+def test_the_seed_of_the_agent_comes_before_that_of_the_settings(tmp_path: Path, seed: Any, expected: int) -> None:
+    pytest.importorskip("yaml")
+    make_folder(tmp_path, {"a.zip": with_data(seed=seed), "args.yml": b"seed: 7\n"})
+    assert make_one(tmp_path / "a.zip")["seed"] == expected
+
+
+def test_a_repository_of_the_hugging_face_tools_has_rows_of_its_archives(tmp_path: Path) -> None:
+    make_hub(tmp_path)
+    rows = {os.path.basename(str(row["source"])): row for row in sbformat.catalog(tmp_path)}
+    assert "train_eval_metrics.zip" not in rows
+    assert rows["sac-Pendulum.zip"]["logs"] == "train_eval_metrics.zip"
+    (named,) = sbformat.catalog(tmp_path / "train_eval_metrics.zip")
+    assert named["outcome"] == "unsupported"
 
 
 def test_statistics_in_the_archive_are_bundled(tmp_path: Path) -> None:

@@ -92,6 +92,27 @@ def test_what_has_changed_is_read_and_what_has_vanished_is_left_out(tmp_path: Pa
     assert (tmp_path / "other.csv").read_bytes() == output.read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "sqlite", "parquet"])
+def test_an_agent_is_read_again_when_its_logs_change(tmp_path: Path, suffix: str) -> None:
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    output = tmp_path / f"out.{suffix}"
+    write_archives(tmp_path / "runs" / "a", 1)
+    write_archives(tmp_path / "runs" / "b", 1)
+    log = tmp_path / "runs" / "a" / "progress.csv"
+    log.write_text("time/total_timesteps,eval/mean_reward\n100,1.5\n")
+    assert run(tmp_path / "runs", output).read == 2
+    assert run(tmp_path / "runs", output).read == 0
+    with log.open("a") as file:
+        file.write("200,3.5\n300,2.5\n")
+    assert run(tmp_path / "runs", output).read == 1
+    found = [(row["best_evaluation"], row["last_evaluation_timesteps"], row["logs"]) for row in read(output)]
+    assert found == [(3.5, 300, "progress.csv"), (None, None, None)]
+    log.unlink()
+    assert run(tmp_path / "runs", output).read == 1
+    assert [row["best_evaluation"] for row in read(output)] == [None, None]
+
+
 def test_rows_of_other_options_are_made_again(tmp_path: Path) -> None:
     write_archives(tmp_path / "runs", 2)
     run(tmp_path / "runs", tmp_path / "out.sqlite")
