@@ -41,8 +41,10 @@ REPORT: Final = opt.Command(
 
 def run_report(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page, or a file is not in it."""
+    from sbformat.folders.trees import is_zip_of_logs
+
     _many.use_absolute_paths(args)
-    paths = list(_files.expand_paths(args.paths))
+    paths = [path for path in _files.expand_paths(args.paths) if path in args.paths or not is_zip_of_logs(path)]
     name = _files.name_output(args.output)
     failed: list[dict[str, Any]] = []
     with warnings.catch_warnings():
@@ -117,12 +119,12 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
 
 def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData:
     """Collect a file, or standard input."""
-    from sbformat.catalogue.collect import collect_file
+    from sbformat.catalogue.collect import add_training, collect_file, find_beside
 
     source = _files.open_input(path, limits)
     found = collect_file(source, name=_files.name_input(path), limits=limits, allow=allow)
     if found.failure is None:
-        return found
+        return found if path == _files.STANDARD_STREAM else add_training(found, find_beside(path, limits), limits)
     message = opt.name_option(found.failure.message)
     if found.failure.outcome == MissingEntryError.outcome and os.path.isdir(path):
         message = _files.NO_ARCHIVE

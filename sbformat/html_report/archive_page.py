@@ -1,7 +1,8 @@
 """The page about one file: what it is, whether it is safe to load, and what is in it.
 
 In comes a :class:`~sbformat.catalogue.collect.FileData`, out comes HTML. What the template prints is collected here:
-facts, settings and spaces (also for comparisons), statistics of VecNormalize, episodes, and the plots of weights.
+facts, settings and spaces (also for comparisons), statistics of VecNormalize, curves of training, episodes, and the
+plots of weights.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import numpy as np
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, STATISTICS
 from sbformat.catalogue.collect import collect_episodes
-from sbformat.catalogue.rows import GROUPS
+from sbformat.catalogue.rows import GROUPS, SENTENCE
 from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
 from sbformat.data import LargeValue, Serialized
-from sbformat.errors import SbformatError
+from sbformat.errors import SbformatError, escape
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.page import format_number, format_shape, render_page
 from sbformat.html_report.plots import Plots
@@ -27,7 +28,7 @@ from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weigh
 from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.policies.describe import list_tables
-from sbformat.rendering import format_size
+from sbformat.rendering import count_noun, format_size
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ def average(values: Sequence[float], window: int = _WINDOW) -> list[float]:
 
 MOST_ROWS: Final = 500
 """Rows of a table; the others are counted."""
+MOST_POINTS: Final = 500
+"""Points of a curve of training: of more, means of neighbours."""
 
 
 class Plot(Record):
@@ -229,6 +232,7 @@ def make_context(file: FileData, plots: Plots) -> dict[str, Any]:
         "others": OTHERS,
         "diagram": make_diagram(network) if network else None,
         "network_tables": [table for table in list_tables(network) if table.rows] if network else [],
+        "training": make_training(file, plots),
         "episodes": make_episodes(file, plots),
         "statistics": make_statistics(file, plots),
         "state_dicts": make_weights(file, plots),
@@ -297,6 +301,37 @@ def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
         "plots": drawn,
         "rows": list(zip(found.rewards, found.lengths)),
         "has_averages": bool(average(found.rewards)),
+    }
+
+
+_CURVES: Final = {"evaluations": "Mean reward of evaluations", "training": "Mean reward of the last 100 episodes"}
+"""The curves of training, with the titles of their plots."""
+
+
+def make_training(file: FileData, plots: Plots) -> dict[str, Any] | None:
+    """Return what the logs beside an agent say, with a plot of each curve."""
+    found = file.training
+    if found is None:
+        return None
+    drawn, tables = [], []
+    for name, title in _CURVES.items():
+        curve = getattr(found, name)
+        if curve is None:
+            continue
+        places = {"best": curve.best, "last": -1}
+        points = (f"{what} {curve.rewards[at]:,.6g} at step {curve.steps[at]:,}" for what, at in places.items())
+        caption = f"{count_noun(len(curve.steps), 'point')}: {', '.join(points)}"
+        shown = curve.thin(MOST_POINTS)
+        svg = plots.draw_curve(shown.steps, shown.rewards, label=f"{title}, {caption}")
+        drawn.append(Plot(title, svg, caption))
+        tables.append((title, list(zip(shown.steps, shown.rewards))))
+    facts = (("Environment", found.env and escape(found.env, SENTENCE)), ("Seed", found.seed))
+    return {
+        "facts": [Fact(label, str(value)) for label, value in facts if value is not None],
+        "plots": drawn,
+        "tables": tables,
+        "files": found.files,
+        "problems": list(found.problems.items()),
     }
 
 

@@ -47,6 +47,7 @@ _POINTS_PER_INCH: Final = 72
 _LABEL: Final = 26  # characters of a label
 _LEAST: Final = 1e-100  # numbers of which the largest is between this and its inverse are drawn as they are
 _MARGIN: Final = 1e-3  # above and below equal numbers, the part of them that the axis shows
+_FEW_POINTS: Final = 60  # that are drawn on the line of a curve
 _SETTINGS: Final = {
     "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 9,
     "axes.edgecolor": LINE, "axes.facecolor": "none", "axes.grid.axis": "y", "axes.labelcolor": MUTED,
@@ -112,13 +113,32 @@ class Plots:
             positions = range(1, len(values) + 1)
             heights = shift(values, power)
             _draw_points(axes, positions, heights, 3.2, power)
-            if min(heights) == max(heights):
-                margin = max(1, abs(heights[0]) * _MARGIN)
-                axes.set_ylim(heights[0] - margin, heights[0] + margin)
+            _widen_equal(axes, heights)
             if averages:
                 axes.plot(positions, shift(averages, power), color=SERIES_2, linewidth=1.5)
 
         return self._draw(draw, values, (360, 190), (48, 22, 352, 184), label)
+
+    def draw_curve(self, steps: Sequence[int], values: Sequence[float], *, label: str) -> Any:
+        """Return a plot of numbers over steps as a line, with a point for each of a few.
+
+        :param steps: one a number, in their order
+        :param label: what a screen reader says
+        """
+
+        def draw(axes: Axes, power: int) -> None:
+            heights = shift(values, power)
+            axes.grid(visible=True, axis="y")
+            size = 3.2 if len(steps) <= _FEW_POINTS else 0
+            axes.plot(steps, heights, color=SERIES_1, linewidth=1.5, marker="o", markersize=size, markeredgewidth=0)
+            if steps and min(steps) == max(steps):
+                margin = max(1, abs(steps[0]) * _MARGIN)
+                axes.set_xlim(steps[0] - margin, steps[0] + margin)
+            _widen_equal(axes, heights)
+            _choose_ticks(axes.xaxis, 4)
+            _choose_ticks(axes.yaxis, 5, power=power)
+
+        return self._draw(draw, values, (360, 190), (48, 22, 344, 184), label)
 
     def draw_intervals(self, centers: Sequence[float], widths: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers by index, each with an interval around it.
@@ -194,6 +214,13 @@ class Plots:
                 canvas.print_svg(document, metadata={"Date": None})
         self._count += 1
         return convert_svg(document.getvalue(), label, f"f{self._count - 1}-")
+
+
+def _widen_equal(axes: Axes, heights: Sequence[float]) -> None:
+    """Show a part above and below numbers that are all equal."""
+    if min(heights) == max(heights):
+        margin = max(1, abs(heights[0]) * _MARGIN)
+        axes.set_ylim(heights[0] - margin, heights[0] + margin)
 
 
 def _draw_points(axes: Axes, positions: range, heights: Sequence[float], size: float, power: int) -> None:

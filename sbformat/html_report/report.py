@@ -9,9 +9,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.collect import FileData, collect_file
+from sbformat.catalogue.collect import FileData, add_training, collect_file
 from sbformat.catalogue.rows import FileRow, collect_row, make_table
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
+from sbformat.folders.trees import BesideFinder
 from sbformat.html_report.page import read_template, render_page, require_packages
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
@@ -57,9 +58,10 @@ def report(
     """Write a page of HTML about archives, to look at in a browser. Nothing in them is executed.
 
     Of one file the page shows what it is, the verdict of :func:`sbformat.scan`, settings, spaces, the network, the
-    distribution of weights, episodes and statistics; of two, how they differ; of more, a table to sort and filter.
-    The page is one file, which loads nothing from elsewhere: its Content-Security-Policy forbids it. The same files
-    give the same page. The extra ``report`` installs what this needs. ::
+    distribution of weights, episodes, statistics, and how the reward rose, by the logs beside it; of two, how they
+    differ; of more, a table to sort and filter. The page is one file, which loads nothing from elsewhere: its
+    Content-Security-Policy forbids it. The same files give the same page. The extra ``report`` installs what this
+    needs. ::
 
         sbformat.report("agent.zip", "agent.html")
         sbformat.report(["before.zip", "after.zip"], "comparison.html")
@@ -89,11 +91,20 @@ def report(
         if is_file and os.path.samefile(source, target):
             raise UnsupportedError("the output and the input are the same file")
     check_new_file(target, overwrite=overwrite)
-    files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
+    finder = BesideFinder(limits)
+    files = (_collect(source, finder, limits, allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
     if not is_complete(found):
         raise _find_error(find_missing(found)[0], len(found))
     return write_report(found, target, title=title, overwrite=overwrite)
+
+
+def _collect(source: ArchiveLike, finder: BesideFinder, limits: Limits, allow: Iterable[str]) -> FileData:
+    """Collect a file, and what the logs beside it say."""
+    found = collect_file(source, limits=limits, allow=allow)
+    if not isinstance(source, (str, os.PathLike)):
+        return found
+    return add_training(found, finder.find(os.fsdecode(source)), limits)
 
 
 def write_report(

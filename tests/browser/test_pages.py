@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,6 +13,7 @@ from tests.helpers.browser import NARROW, WIDE
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
 from tests.helpers.hostile_archives import DIRECTIONS, LONG, MARKUP, archive_with_tensors, hostile_archive
 from tests.helpers.make_pictures import ALL, MOST_BYTES, make_pictures
+from tests.helpers.run_folders import make_folder
 from tests.helpers.shared_files import CORPUS
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "<b onmouseover=attack()>'\u202e$x$.zip"
 """A name of a file."""
+MONITOR: Final = f"#{json.dumps({'env_id': f'{MARKUP}{LONG}'})}\nr,l,t\n1,2,3\n-4e9,200000,6\n".encode()
 LIMITS: Final = sbformat.Limits(
     memory_bytes=1 << 30, tensors=200_000, leaves=300_000, pickle_nodes=3_000_000, pickle_opcodes=20_000_000,
     pickle_stack=1_000_000, reported_values=1_000_000,
@@ -38,6 +41,10 @@ def list_sources(kind: str, folder: Path) -> list[Any]:
             (folder / name).write_bytes(hostile_archive(1 + index))
         count = {"hostile-1": 1, "hostile-2": 2, "hostile-3": 3}[kind]
         return [folder / name for name in ("a.zip", NAME, f"{'n' * 200}.zip")][-count:]
+    if kind == "training":
+        logs = {"0.monitor.csv": MONITOR, "progress.csv": b"steps,eval/mean_reward\n1e6,-2e9\n2e6,3\n"}
+        make_folder(folder / "run", {"agent.zip": PPO.read_bytes(), "evaluations.npz": b"PK broken", **logs})
+        return [folder / "run" / "agent.zip"]
     sources: dict[str, list[Any]] = {
         "agent": [PPO],
         "off-policy": [SAC],
@@ -56,7 +63,7 @@ def list_sources(kind: str, folder: Path) -> list[Any]:
 
 KINDS: Final = (
     "agent", "off-policy", "statistics", "replay-buffer", "broken", "broken-entry", "dangerous", "two",
-    "two-algorithms", "two-one-broken", "many", "hostile-1", "hostile-2", "hostile-3",
+    "two-algorithms", "two-one-broken", "many", "training", "hostile-1", "hostile-2", "hostile-3",
 )  # fmt: skip
 
 

@@ -14,7 +14,9 @@ import sbformat
 from conformance.runner.vectors import name_file, read_vectors
 from sbformat.archive.hyperparameters import Hyperparameter
 from sbformat.catalogue.collect import FileData, collect_episodes, collect_file
+from sbformat.folders.logs import Curve, Training
 from sbformat.html_report.archive_page import (
+    MOST_POINTS,
     MOST_ROWS,
     average,
     collect_statistics,
@@ -26,6 +28,7 @@ from sbformat.html_report.weights import collect_weights, describe_numbers, find
 from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
 from tests.helpers.many_cases import check_each
+from tests.helpers.run_folders import make_folder
 from tests.helpers.sampling import with_exhaustive
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
@@ -259,6 +262,57 @@ def test_statistics_of_many_keys_are_cut(tmp_path: Path) -> None:
     assert found is not None
     assert (len(found.parts), found.omitted) == (39, 61)
     assert "Not shown: the observations of 61 more keys." in render(tmp_path / "many.zip")
+
+
+def with_training(training: Training) -> FileData:
+    return collect_file(PPO)._replace(training=training)
+
+
+def test_curves_of_the_logs_are_drawn_and_listed() -> None:
+    curve = Curve((100, 200, 300), (1.5, 5.5, 3.5))
+    training = Training("CartPole-v1", 7, curve, curve, ("evaluations.npz",), {"progress.csv": "expected a CSV file"})
+    page = render_file(with_training(training))
+    assert "Mean reward of evaluations, 3 points: best 5.5 at step 200, last 3.5 at step 300" in page
+    for text in ("<dd>CartPole-v1</dd>", "<dd>7</dd>", "evaluations.npz", "expected a CSV file", 'href="#training"'):
+        assert text in page
+    assert 'id="training"' not in render(PPO)
+
+
+def test_a_long_curve_is_thinned() -> None:
+    curve = Curve(tuple(range(100_000)), tuple(map(float, range(100_000))))
+    page = render_file(with_training(Training(None, None, None, curve, ("monitor.csv",), {})))
+    section = page[page.index('<section id="training"') : page.index('<section id="weights"')]
+    assert section.count("<tr>") == MOST_POINTS + 1
+    assert len(section) < 120_000
+    assert "100,000 points: best 99,999 at step 99,999" in section
+
+
+@pytest.mark.parametrize("rewards", [(1e299, -1e299), (0.0, 0.0), (1e-310,), (5.0,)])
+@pytest.mark.parametrize("steps", [(0, 0), (1 << 62, 1 << 62), (-5, 7)])
+def test_odd_curves_are_drawn(steps: tuple[int, ...], rewards: tuple[float, ...]) -> None:
+    curve = Curve(steps[: len(rewards)], rewards)
+    assert 'aria-label="Mean reward of evaluations' in render_file(
+        with_training(Training(None, None, curve, None, (), {}))
+    )
+
+
+def test_texts_of_logs_are_escaped() -> None:
+    markup = "<script>alert(1)</script>\u202e"
+    page = render_file(with_training(Training(markup, None, None, None, (markup,), {markup: markup})))
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+
+
+def test_a_report_reads_the_logs_beside_an_agent(tmp_path: Path) -> None:
+    make_folder(tmp_path, {"a.zip": PPO.read_bytes(), "progress.csv": b"steps,eval/mean_reward\n5,2\n9,1\n"})
+    sbformat.report(tmp_path / "a.zip", tmp_path / "a.html")
+    assert "2 points: best 2 at step 5, last 1 at step 9" in (tmp_path / "a.html").read_text("utf-8")
+    make_folder(tmp_path, {"other/b.zip": PPO.read_bytes(), "other/c.zip": SAC.read_bytes()})
+    sources = [tmp_path / name for name in ("a.zip", "other/b.zip", "other/c.zip")]
+    sbformat.report(sources, tmp_path / "many.html")
+    page = (tmp_path / "many.html").read_text("utf-8")
+    assert "Best evaluation" in page
+    assert "Last evaluation" in page
 
 
 def test_settings_are_grouped_and_none_is_lost() -> None:
