@@ -45,6 +45,7 @@ def vectors() -> Iterator[Vector]:
     yield from values()
     yield from hidden()
     yield from broken()
+    yield from large()
     yield from yaml()
 
 
@@ -89,6 +90,26 @@ def clean() -> Iterator[Vector]:
     schedule = b"cstable_baselines3.common.utils\nConstantSchedule\n)\x81}" + text("val") + b"G?\xf0" + bytes(6) + b"sb"
     yield scans(rule, "schedule", document(pickled(schedule), "lr_schedule"), "clean")
     yield scans(rule, "bare-pickle", pickled(b"K\x01"), "clean")
+
+
+def large() -> Iterator[Vector]:
+    rule = Rule("3.4", "A scanner examines the pickle in such a value in pieces, without holding it in memory.")
+    filler = b"B" + struct.pack("<I", 300) + bytes(300)
+    for name, fragment, verdict, *rules in (
+        ("clean", filler, "clean"),
+        ("payload", filler + b"0" + SYSTEM, "dangerous", "dangerous-name"),
+    ):
+        yield rule.accepts(
+            f"scan-large-value-{name}",
+            document(pickled(fragment)),
+            found(verdict, *rules),
+            "--scan", "--limit", "blob_bytes=100",
+        )  # fmt: skip
+    rule = Rule("3.4", 'Otherwise its verdict is "broken".')
+    text = encoded(pickled(filler))
+    wrong = json.dumps({"x": {":type:": "<class 'object'>", ":serialized:": f"{text[:40]}!{text[40:]}"}}).encode()
+    arguments = ("--scan", "--limit", "blob_bytes=100")
+    yield rule.accepts("scan-large-value-not-canonical", wrong, found("broken", "broken"), *arguments)
 
 
 def understood_or_not() -> Iterator[Vector]:
