@@ -46,7 +46,7 @@ class PolicyClasses(Record):
     others: str = ""
     """More classes of the module that an archive may name: networks and base classes."""
     since: Release | None = None
-    """The release of SB3 2 that added them."""
+    """The release of SB3 that added them."""
 
     @property
     def by_alias(self) -> dict[str, Pair]:

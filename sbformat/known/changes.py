@@ -44,6 +44,7 @@ def parse_release(version: str | None) -> Release | None:
 UNKNOWN: Final = Release(0, 0)
 """In the place of the release of an archive that names none."""
 RELEASES: Final = {
+    Release(1, 6): "1.6.2", Release(1, 7): "1.7.0", Release(1, 8): "1.8.0",
     Release(2, 0): "2.0.0", Release(2, 1): "2.1.0", Release(2, 2): "2.2.1", Release(2, 3): "2.3.2",
     Release(2, 4): "2.4.1", Release(2, 5): "2.5.0", Release(2, 6): "2.6.0", Release(2, 7): "2.7.1",
     Release(2, 8): "2.8.0", Release(2, 9): "2.9.2",
@@ -75,9 +76,14 @@ MARK_OF_0_6: Final = "_current_progress"
 """A key by which such an archive is recognized."""
 
 DICT_SPACES: Final = Release(1, 1)  # and CombinedExtractor; HER is a replay buffer; buffers handle timeouts: changelog
-GYMNASIUM: Final = Release(2, 0)  # instead of gym; HerReplayBuffer samples online and records ends: changelog
-HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
-"""Arguments of HerReplayBuffer that it does not accept since gymnasium."""
+GYMNASIUM: Final = Release(2, 0)  # instead of gym: changelog
+HER_ONLINE: Final = Release(1, 8)  # HerReplayBuffer samples online and records ends: her_replay_buffer.py
+HER_MOVED: Final = ("online_sampling", "max_episode_length")
+"""Keys of HER, the algorithm, that were arguments of HerReplayBuffer until it sampled online."""
+HER_REMOVED: Final = (*HER_MOVED, "replay_buffer")
+"""Arguments of HerReplayBuffer that it does not accept since it samples online."""
+HER_ADDED: Final = ("copy_info_dict",)
+"""Arguments that it accepts since then."""
 SYSTEM_FIELDS: Final = {"OpenAI Gym": "Gym"}
 """Fields of ``system_info.txt`` with their names before gymnasium: ``common/utils.py``."""
 
@@ -97,8 +103,8 @@ REMOVED: Final = {
     "remove_time_limit_termination": "removed in SB3 1.5: replay buffers handle timeouts",
     "n_episodes_rollout": "part of train_freq since SB3 1.0",
     **HER_KEPT,
-    "online_sampling": f"removed in SB3 {GYMNASIUM}: goals are always sampled online",
-    "max_episode_length": f"removed in SB3 {GYMNASIUM}: the replay buffer records where episodes end",
+    "online_sampling": f"removed in SB3 {HER_ONLINE}: goals are always sampled online",
+    "max_episode_length": f"removed in SB3 {HER_ONLINE}: the replay buffer records where episodes end",
 }
 """Keys that no target has, and what became of them."""
 DIVIDED_INTERVAL: Final = {"DQN": (Release(1, 4), Release(2, 0)), "QRDQN": (Release(2, 0), Release(2, 4))}
@@ -125,6 +131,7 @@ BRANCH_EXTRACTORS: Final = Release(1, 7)  # three names for one or two extractor
 ACTOR_EXTRACTOR: Final = "pi_features_extractor"
 CRITIC_EXTRACTOR: Final = "vf_features_extractor"
 NORMALIZED_IMAGES: Final = Release(1, 7)  # extractors have normalized_image, which normalize_images sets
+NORMALIZED_ARGUMENT: Final = "normalized_image"
 PI_AND_VF: Final = Release(1, 7)  # net_arch of ActorCriticPolicy may be a dict, of both keys: MlpExtractor
 NO_SHARED_LAYERS: Final = Release(1, 8)  # of actor and critic; the dict needs no key: MlpExtractor
 SHARED_LAYERS: Final = "mlp_extractor.shared_net"
@@ -218,8 +225,17 @@ def rename(path: str, names: Renamed) -> str:
 
 ONE_NETWORK_OPTIMIZER: Final = Release(2, 4)  # of DQN and QRDQN, without the target network: dqn/policies.py
 SCHEDULE_CLASSES: Final = Release(2, 7)  # instead of functions: common/utils.py
-NSTEP_RETURNS: Final = Release(2, 7)  # NStepReplayBuffer: common/buffers.py
+NSTEP_RETURNS: Final = Release(2, 7)  # NStepReplayBuffer, n_steps of off-policy algorithms: common/buffers.py
+ROLLOUT_BUFFERS: Final = Release(2, 2)  # rollout_buffer_class and its arguments: on_policy_algorithm.py
+STATS_WINDOW: Final = Release(1, 8)  # stats_window_size, which was 100: base_class.py
 BATCH_RENORM: Final = Release(2, 4)  # and CrossQ: contrib, crossq
+ADDED: Final = {
+    "n_steps": NSTEP_RETURNS,
+    "rollout_buffer_class": ROLLOUT_BUFFERS,
+    "rollout_buffer_kwargs": ROLLOUT_BUFFERS,
+    "_stats_window_size": STATS_WINDOW,
+}
+"""Keys that a target may not read, with the first release that does; ``n_steps`` of off-policy algorithms alone."""
 NORM_OBS_KEYS: Final = Release(1, 4)  # VecNormalize saves which keys of a Dict it normalizes: vec_normalize.py
 RESET_OPTIONS: Final = Release(2, 2)  # of environments; VecNormalize has no observation at first: base_vec_env.py
 

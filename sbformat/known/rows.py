@@ -89,11 +89,11 @@ class Known(Record):
     current: Pair | None = None
     """Its newest name in SB3, gymnasium or numpy, when it was renamed."""
     until: Release | None = None
-    """The first release of SB3 with that name; None when all targets have it."""
+    """The first release of SB3 with that name; None when all targets have it that have the class."""
     since: Release | None = None
-    """The release of SB3 2 that added it; earlier targets lack it."""
+    """The release of SB3 that added it or this name; earlier targets lack it."""
     is_gone: bool = False
-    """Whether no release of SB3 2 has it, or not with every gymnasium that the release takes."""
+    """Whether no target has it, or not with every gymnasium that the release takes."""
     place: str = ""
     """The argument of a policy or algorithm for which SB3 may call it: ``activation_fn``, ``replay_buffer_class``."""
     arguments: Mapping[str, object] = {}
@@ -111,16 +111,17 @@ class Known(Record):
         return self.module, self.name
 
     def for_target(self, target: Release) -> Known:
-        """Return the row of its name in a release of SB3 2 or later."""
+        """Return the row of its name in a target."""
         if self.current is not None and (self.until is None or target >= self.until):
-            return find(self.current)
+            return find(self.current).for_target(target)
         if self.since is not None and target < self.since:
             return next((row for row in TABLE.values() if (row.current, row.until) == (self.pair, self.since)), self)
         return self
 
     def explain_missing(self, target: Release) -> str | None:
-        """Return why a release of SB3 2 does not have it, or None if it has it."""
-        if self.is_gone or self.module.partition(".")[0] in _OTHER_LIBRARIES:
+        """Return why a target does not have it, or None if it has it."""
+        is_other = self.until is None and self.module.partition(".")[0] in _OTHER_LIBRARIES
+        if self.is_gone or is_other:
             return "is in no release of SB3 2"
         is_missing = self.since is not None and target < self.since
         return f"exists since SB3 {self.since}, not in {target}" if is_missing else None

@@ -19,12 +19,13 @@ from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.known.changes import GYMNASIUM
 from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
 from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple, refuse
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Global, Update
+from sbformat.pkl.tree import Call, Dict, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -170,6 +171,8 @@ class Space(Value):
     """The attributes that a pickle may have, besides those of every space."""
     is_gone: ClassVar[bool] = False
     """Whether gym, and some gymnasium that SB3 2 accepts, do not have it."""
+    is_in_old_gym: ClassVar[bool] = True
+    """Whether gym 0.21 has it, which SB3 before gymnasium requires."""
 
     observed: ClassVar[Literal["", "numbers", "one-hot", "by key"]] = ""
     """How SB3 gives a policy its observations; empty when it does not."""
@@ -350,16 +353,16 @@ class Space(Value):
         """Return its own fields from the attributes of an object."""
 
     def encode(self, encoder: Encoder) -> Call:
-        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7), if every release loads the kind."""
+        """Return the tree of the space as the target's library pickles it (VALUES.md 13.7), if it loads the kind."""
         state = self._write_state(encoder)
         state["_shape"] = None if self.shape is None else own_tuple(self.shape)
         state["dtype"] = None if self.dtype is None else DType(self.dtype).encode(encoder)
-        made = Call("NEWOBJ", Global(*self.pair), ())
+        made = Call("NEWOBJ", encoder.name(self.pair), ())
         made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
         return made
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        """Return its own attributes of an object of gymnasium."""
+        """Return its own attributes of an object of the target's library."""
         return super().encode(encoder)  # type: ignore[no-any-return]  # it refuses
 
     def make_hints(self) -> dict[str, Any]:
@@ -541,7 +544,10 @@ class Discrete(Space):
         state.check_shape(())
         return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
 
-    def _write_state(self, _: Encoder) -> dict[str, Any]:
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        if encoder.target < GYMNASIUM:
+            _refuse_start(is_zero=self.start == 0)
+            return {"n": self.n}
         return {"n": self.n, "start": self.start}
 
     @classmethod
@@ -618,6 +624,9 @@ class MultiDiscrete(Space):
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         nvec, start = self.nvec, self.start
+        if encoder.target < GYMNASIUM:
+            _refuse_start(is_zero=start is None or not any(unpack_items(start)))
+            return {"nvec": encoder.tree(nvec)}
         if start is None:
             start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
         return {"nvec": encoder.tree(nvec), "start": encoder.tree(start)}
@@ -721,7 +730,7 @@ class DictSpace(Space):
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         spaces = encoder.ordered_dict(OrderedDict(self.spaces))  # SB3 before 2.4 accepts nothing else
-        return {"spaces": spaces, "sort_keys": self.sort_keys}
+        return {"spaces": spaces, **({} if encoder.target < GYMNASIUM else {"sort_keys": self.sort_keys})}
 
     @classmethod
     def _read_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> dict[str, Any]:
@@ -781,6 +790,7 @@ class OneOf(_Several):
     random: RandomState | None
 
     is_gone = True  # since gymnasium 1.0
+    is_in_old_gym = False
 
     def contains(self, value: Any) -> bool:
         """Return whether it is a tuple of the number of a space and an element of that space."""
@@ -803,6 +813,7 @@ class Text(Space):
     characters: str
     random: RandomState | None
 
+    is_in_old_gym = False
     plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
     saved = (
         "min_length", "max_length", "_char_index", "_char_list", "_charlist", "_char_set", "charset", "_char_str",
@@ -858,6 +869,7 @@ class Sequence(Space):
     stacked_feature_space: Space | None = None
     """With ``stack``: the space of a sequence in one array, as it was saved."""
 
+    is_in_old_gym = False
     plain_fields = {"feature_space": "space", "stack": "bool"}
     saved = ("feature_space", "stack", "stacked_feature_space")
 
@@ -906,6 +918,7 @@ class Graph(Space):
     """The space of several nodes, as gymnasium 1.4 saves it."""
     batch_edge_space: Space | None = None
 
+    is_in_old_gym = False
     plain_fields = {"node_space": "space", "edge_space": "optional space"}
     saved = ("node_space", "edge_space", "batch_node_space", "batch_edge_space")
 
@@ -982,6 +995,12 @@ def _dtype_of(space: Any) -> str:
     return code if isinstance(code, str) else _INT64
 
 
+def _refuse_start(*, is_zero: bool) -> None:
+    """Refuse choices that gym 0.21 cannot have."""
+    if not is_zero:
+        refuse(f"its choices do not start at 0, and gym has no such space, which SB3 before {GYMNASIUM} uses")
+
+
 # -- arrays --------------------------------------------------------------------------------------------
 
 
@@ -1017,19 +1036,22 @@ def _rows(kind: type[Space]) -> list[Known]:
     """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
     current = (f"{_SPACES}.{kind.module}", kind.class_name)
     uses: dict[str, Any] = {"kind": kind.class_name, "new": kind.decode}
-    modules = (kind.module, _OLD_MODULES.get(kind.class_name))
-    olds = [] if kind.is_gone else [f"gym.spaces.{module}" for module in modules if module]
+    olds = [] if kind.is_gone else [f"gym.spaces.{kind.module}"]
+    oldest = [f"gym.spaces.{module}" for name, module in _OLD_MODULES.items() if name == kind.class_name]
+    until = GYMNASIUM if kind.is_in_old_gym else None
     return [
-        *known(*current, "value, built", is_gone=kind.is_gone, **uses),
-        *known(olds, kind.class_name, "value, built", current=current, **uses),
+        *known(*current, "value, built", is_gone=kind.is_gone, since=GYMNASIUM, **uses),
+        *known(olds, kind.class_name, "value, built", current=current, until=until, **uses),
+        *known(oldest, kind.class_name, "value, built", current=current, **uses),
     ]
 
 
 ROWS: Final = [
     *(row for kind in SPACE_TYPES.values() for row in _rows(kind)),
-    *known(f"{_SPACES}.space", "Space", "value"),
-    *known(("gym.spaces.space", "gym.core"), "Space", "value", current=(f"{_SPACES}.space", "Space")),
-    *known(f"{_SPACES}.graph", "GraphInstance", "value"),
+    *known(f"{_SPACES}.space", "Space", "value", since=GYMNASIUM),
+    *known("gym.spaces.space", "Space", "value", current=(f"{_SPACES}.space", "Space"), until=GYMNASIUM),
+    *known("gym.core", "Space", "value", current=(f"{_SPACES}.space", "Space")),
+    *known(f"{_SPACES}.graph", "GraphInstance", "value", since=GYMNASIUM),
     *known("gym.spaces.graph", "GraphInstance", "value", current=(f"{_SPACES}.graph", "GraphInstance")),
     *known(  # gym.make imports what they name, and loading does not
         ("gym.envs.registration", "gymnasium.envs.registration"), "EnvSpec", "only described",

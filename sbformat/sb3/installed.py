@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.vecnormalize import write_vecnormalize
 from sbformat.known.algorithms import ALGORITHMS
-from sbformat.known.changes import NEWEST, RELEASES, Release
+from sbformat.known.changes import GYMNASIUM, NEWEST, Release
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild import rebuild_vecnormalize
 
@@ -32,8 +32,8 @@ def find_installed_release() -> str:
     except ImportError:
         raise UnsupportedError("to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'") from None
     first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
-    if (first, second) < min(RELEASES):
-        raise UnsupportedError(f"expected SB3 {min(RELEASES)} or later, got {first}.{second}")
+    if (first, second) < GYMNASIUM:
+        raise UnsupportedError(f"expected SB3 {GYMNASIUM} or later, got {first}.{second}")
     return str(min(Release(first, second), NEWEST))
 
 

@@ -25,6 +25,7 @@ from sbformat.errors import DataError, ValidationError, escape
 from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
 from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.spaces import Space
+from sbformat.known.table import find
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema.schemas import Problem, ProblemKind
 from sbformat.values import encode
@@ -85,8 +86,8 @@ def _serialize_space(key: str, value: Any, target: Release) -> Serialized:
         space = value if isinstance(value, Space) else from_json(value)
     except DataError as error:
         _refuse(key, error.message)
-    module, name = space.pair
-    return Serialized(f"<class '{module}.{name}'>", encode(space, target), space.make_hints())
+    cls = find(space.pair).for_target(target)
+    return Serialized(f"<class '{cls}'>", encode(space, target), space.make_hints())
 
 
 def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | None:

@@ -121,7 +121,7 @@ def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "outcome"),
     [
-        (["--target", "1.8"], "unsupported"),
+        (["--target", "1.5"], "unsupported"),
         (["--policy-class", "Nonsense"], "unsupported"),
         (["--policy-class", "os.system"], "unsupported"),
         (["--policy-class", "CnnPolicy"], "unsupported"),

@@ -13,10 +13,14 @@ import traceback
 import warnings
 from typing import Any
 
-import gymnasium
 import numpy as np
 import stable_baselines3
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+try:
+    import gymnasium
+except ImportError:  # SB3 before 2.0
+    import gym as gymnasium
 
 
 class Empty(gymnasium.Env):

@@ -18,22 +18,31 @@ import traceback
 import warnings
 from collections import OrderedDict
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import sb3_contrib
 import stable_baselines3
 import torch
-from gymnasium import spaces
-from gymnasium.vector.utils import batch_space
 from stable_baselines3.common.vec_env import DummyVecEnv
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector.utils import batch_space
+except ImportError:  # SB3 before 2.0
+    import gym as gymnasium
+    from gym import spaces
+    from gym.vector.utils import batch_space
 
 SCHEDULES = ("lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule")
 PROGRESS = (1.0, 0.5, 0.0)
 VARIABLES = ("log_ent_coef", "ent_coef_tensor")
 EPISODE = 3
 STEPS = 8
+IS_GYM = gymnasium.__name__ == "gym"
+"""Whether environments are those of gym 0.21, which return fewer values."""
 
 
 class Small(gymnasium.Env):
@@ -43,15 +52,18 @@ class Small(gymnasium.Env):
         self.observation_space = observation
         self.action_space = action
         self.steps = 0
+        self.rng = np.random.RandomState(0)
+        if IS_GYM:
+            self.spec = SimpleNamespace(max_episode_steps=EPISODE)  # HerReplayBuffer before 1.8 reads it
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
         self.steps = 0
-        return self.observed(), {}
+        return self.observed() if IS_GYM else (self.observed(), {})
 
     def step(self, action: Any) -> Any:
         self.steps += 1
-        return self.observed(), float(self.np_random.random()), self.steps == EPISODE, False, {}
+        found = self.observed(), float(self.rng.rand()), self.steps == EPISODE
+        return (*found, {}) if IS_GYM else (*found, False, {})
 
     def observed(self) -> Any:
         """An observation within a few units of zero: what is sampled of an unbounded space need not be."""
@@ -83,7 +95,7 @@ def fresh(space: Any) -> Any:
     if isinstance(space, spaces.Box):
         return spaces.Box(space.low, space.high, dtype=space.dtype.type)
     if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n), start=int(space.start))
+        return spaces.Discrete(int(space.n), **({} if IS_GYM else {"start": int(space.start)}))
     if isinstance(space, spaces.MultiDiscrete):
         return spaces.MultiDiscrete(space.nvec, dtype=space.dtype.type)
     if isinstance(space, spaces.MultiBinary):
@@ -107,7 +119,7 @@ def described_space(space: Any) -> Any:
         assert all(bound.shape == space.shape for bound in bounds)
         return [kind, space.dtype.name, list(space.shape), *(digest(bound) for bound in bounds)]
     if isinstance(space, spaces.Discrete):
-        return [kind, int(space.n), int(space.start)]
+        return [kind, int(space.n), int(getattr(space, "start", 0))]
     if isinstance(space, spaces.MultiDiscrete):
         return [kind, space.dtype.name, space.nvec.tolist()]
     if isinstance(space, spaces.MultiBinary):

@@ -1,6 +1,6 @@
 """Archives rebuilt for an older SB3, loaded by that SB3: without a warning, and as what the originals are.
 
-``SBFORMAT_SB3_2_0`` names a Python interpreter that has SB3 2.0 and sb3-contrib 2.0; ``SBFORMAT_SB3_2_3`` one with 2.3,
+``SBFORMAT_SB3_2_0`` names a Python interpreter that has SB3 2.0 and sb3-contrib 2.0; ``SBFORMAT_SB3_1_8`` one with 1.8,
 and so on for every target: ``SBFORMAT_SB3_2_0=old/bin/python python -m pytest -m interop
 tests/interop/test_rebuild_targets.py``. What is expected is worked out here from the originals alone: from what SB3's
 own release said of them (``.expected.json``), from their decoded values, and, for actions, by a forward pass over
@@ -32,6 +32,7 @@ import sbformat
 from sbformat import SbformatError, Serialized, UnsupportedError
 from sbformat.known import spaces as known_spaces
 from sbformat.known import types as values
+from sbformat.known.changes import RELEASES, Release
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
@@ -51,9 +52,7 @@ if TYPE_CHECKING:
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
 TARGETS: Final = {
-    f"2.{minor}": os.environ[f"SBFORMAT_SB3_2_{minor}"]
-    for minor in range(10)
-    if os.environ.get(f"SBFORMAT_SB3_2_{minor}")
+    target: path for target in RELEASES if (path := os.environ.get(f"SBFORMAT_SB3_{target.major}_{target.minor}"))
 }
 ALL: Final = sorted(glob.glob(str(GENERATED / "[0-9]*" / "*.zip"))) + sorted(glob.glob(str(CORPUS / "sb3" / "*")))
 SAMPLED: Final = 3
@@ -73,8 +72,12 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_rebuild_targets.py:")
 
 PROGRESS: Final = (1.0, 0.5, 0.0)
-CROSSQ: Final = 4
-"""The first release 2.x of sb3-contrib with CrossQ."""
+SEPARATE_LAYERS: Final = Release(1, 8)
+"""The first release whose policy and value network share no layers."""
+THREE_NAMES: Final = Release(1, 7)
+"""The first release with three names for the features extractor that both share."""
+CROSSQ: Final = Release(2, 4)
+"""The first release of sb3-contrib with CrossQ."""
 NOT_FOR_ANY: Final = "0.6.0/ppo-CnnPolicy.zip"
 """SB3 0.6's NatureCNN is another network: no target has it."""
 
@@ -83,7 +86,7 @@ class Case(NamedTuple):
     """An archive, what was made of it, and what the older SB3 says of that."""
 
     path: str
-    minor: int
+    target: Release
     archive: Archive
     report: RebuildReport
     answer: dict[str, Any]
@@ -155,15 +158,15 @@ class Made(NamedTuple):
     refused: dict[str, str]
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=TARGETS, ids=str)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    target = request.param
+    target: Release = request.param
     folder = tmp_path_factory.mktemp("rebuilt")
     jobs, found, refused = [], {}, {}
     for number, path in enumerate(ARCHIVES):
         archive = sbformat.read(path)
         try:
-            rebuilt, report = sbformat.rebuild(archive, target=target)
+            rebuilt, report = sbformat.rebuild(archive, target=str(target))
         except UnsupportedError as error:
             refused[path] = str(error)
             continue
@@ -173,13 +176,12 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         found[name] = path, archive, report
     (folder / "jobs.json").write_text(json.dumps(jobs))
     versions, *answers = asked(TARGETS[target], str(folder / "jobs.json"))
-    minor = int(target.partition(".")[2])
     assert versions["stable_baselines3"].startswith(f"{target}.")
     assert [answer["path"] for answer in answers] == [job["path"] for job in jobs]
     cases = {}
     for answer in answers:
         path, archive, report = found[answer["path"]]
-        cases[path] = Case(path, minor, archive, report, answer)
+        cases[path] = Case(path, target, archive, report, answer)
     return Made(versions, cases, refused)
 
 
@@ -239,8 +241,8 @@ def test_what_no_target_has_is_refused(made: Made) -> None:
         else:
             assert sbformat.read(path).algorithm.name == "CrossQ"
             assert "has no CrossQ" in message
-    minor = next(iter(made.cases.values())).minor
-    assert any("CrossQ" in message for message in made.refused.values()) == (minor < CROSSQ)
+    target = next(iter(made.cases.values())).target
+    assert any("CrossQ" in message for message in made.refused.values()) == (target < CROSSQ)
     COUNTED[f"archives for {made.versions['stable_baselines3']}"] += len(made.cases)
     COUNTED["refused"] += len(made.refused)
 
@@ -401,11 +403,12 @@ def arrays(archive: Archive) -> dict[str, np.ndarray]:
     return {name: array(info) for name, info in archive.parameters["policy"].tensors().items()}
 
 
-def origin(name: str, tree: dict[str, np.ndarray]) -> str:
-    """The name that a tensor of today's policy had in an older release."""
+def origin(name: str, tree: dict[str, np.ndarray], target: Release) -> str:
+    """The name that a tensor of the target's policy had in the release that wrote it."""
     if name in tree:
         shared = [int(other.split(".")[2]) for other in tree if other.startswith("mlp_extractor.shared_net.")]
-        if not shared or not name.startswith(("mlp_extractor.policy_net.", "mlp_extractor.value_net.")):
+        branches = ("mlp_extractor.policy_net.", "mlp_extractor.value_net.")
+        if not shared or target < SEPARATE_LAYERS or not name.startswith(branches):
             return name
     match = re.fullmatch(r"(critic|critic_target)\.qf(\d)\.(.*)", name)  # SB3 0.6
     if match:
@@ -413,9 +416,9 @@ def origin(name: str, tree: dict[str, np.ndarray]) -> str:
     match = re.fullmatch(r"(pi|vf)_(features_extractor\..*)", name)  # one name before SB3 1.7
     if match:
         return match[2]
-    match = re.fullmatch(r"action_net\.0\.(weight|bias)", name)  # ARS before SB3 1.7
+    match = re.fullmatch(r"action_net\.(0\.)?(weight|bias)", name)  # ARS before SB3 1.7
     if match:
-        return f"action_net.{match[1]}"
+        return f"action_net.{match[2]}" if match[1] else f"action_net.0.{match[2]}"
     match = re.fullmatch(r"mlp_extractor\.(policy_net|value_net)\.(\d+)\.(.*)", name)  # shared layers before SB3 1.8
     assert match, name
     count = 2 + max(int(other.split(".")[2]) for other in tree if other.startswith("mlp_extractor.shared_net."))
@@ -429,7 +432,7 @@ def test_tensors_are_the_originals(case: Case) -> None:
     tree = arrays(case.archive)
     used = set()
     for name, (dtype, shape, found) in case.answer["tensors"].items():
-        old = origin(name, tree)
+        old = origin(name, tree, case.target)
         used.add(old)
         expected = tree[old]
         if is_old_her(case.archive) and list(expected.shape) != shape:
@@ -439,7 +442,8 @@ def test_tensors_are_the_originals(case: Case) -> None:
         assert (dtype, shape) == (f"torch.{expected.dtype.name}", list(expected.shape)), name
         assert found == digest(expected), name
         COUNTED["tensors"] += 1
-    assert used == set(tree)
+    names = ("pi_features_extractor.", "vf_features_extractor.") if case.target < THREE_NAMES else ()
+    assert used == {name for name in tree if not name.startswith(names)}
 
 
 def test_variables_are_the_originals(case: Case) -> None:

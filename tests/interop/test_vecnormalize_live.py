@@ -1,6 +1,6 @@
 """Normalisation statistics and the real Stable-Baselines3: the same numbers both ways, and bundles that it loads.
 
-``SBFORMAT_SB3_2_0`` names a Python interpreter that has SB3 2.0, and so on for every target, as in
+``SBFORMAT_SB3_2_0`` names a Python interpreter that has SB3 2.0, and so on for every target from 1.6, as in
 ``test_rebuild_targets.py``.
 """
 
@@ -29,6 +29,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import sbformat
 from sbformat import bundle, read_vecnormalize, rebuild_vecnormalize, unbundle, write_vecnormalize
+from sbformat.known.changes import RELEASES
 from tests.helpers.shared_files import CORPUS, generated_files, summarize_counts
 from tests.interop.rebuild_envs import environment, sample
 
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
 TARGETS: Final = {
-    f"2.{minor}": os.environ[f"SBFORMAT_SB3_2_{minor}"]
-    for minor in range(10)
-    if os.environ.get(f"SBFORMAT_SB3_2_{minor}")
+    str(target): path for target in RELEASES if (path := os.environ.get(f"SBFORMAT_SB3_{target.major}_{target.minor}"))
 }
 COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_vecnormalize_live.py:")

@@ -1,7 +1,7 @@
 """Normalization statistics: ``vecnormalize.pkl``, SB2's ``obs_rms.pkl``, ``ret_rms.pkl``; bundles (STATISTICS.md 17).
 
 When SB3 loads a pickle of its ``VecNormalize``, it runs whatever the pickle names. This package decodes it to a plain
-value that normalizes as SB3 does, and writes such values as new pickles for any SB3 2.
+value that normalizes as SB3 does, and writes such values as new pickles for SB3 1.6 and later.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from sbformat.io.atomic import new_file, open_new
 from sbformat.io.opening import base_name, has_file, is_folder, join_path, list_names, open_source
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import is_url
-from sbformat.known.changes import NEWEST, RESET_OPTIONS, parse_target
+from sbformat.known.changes import GYMNASIUM, NEWEST, RESET_OPTIONS, parse_target
 from sbformat.known.encoder import encode_array
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
@@ -376,7 +376,7 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Release = NEWEST) 
     space, SB3 takes that of the wrapped environment and checks no shape.
 
     :param value: the statistics; those of SB2 become SB3's
-    :param target: a release of SB3, ``2.0`` to ``2.9``
+    :param target: a release of SB3, ``1.6`` to ``2.9``
     :return: one pickle of protocol 4
     :raises UnsupportedError: for another target, or a space that not every gymnasium has
 
@@ -426,6 +426,8 @@ def _of_environment(value: VecNormalize, release: Release) -> list[tuple[object,
     tree: Any = decode_pickle(encode(held, release), Budget(_ANY)).value
     made: list[tuple[object, object]] = [] if value.num_envs is None else [("num_envs", value.num_envs)]
     made += [pair for pair in tree if pair[0] != "obs_spaces"]
+    if release < GYMNASIUM:
+        return made + [pair for pair in tree if pair[0] == "obs_spaces"]
     if value.num_envs is not None and value.num_envs <= _MOST_ENVS:
         count = range(value.num_envs)
         made += [("reset_infos", [Dict() for _ in count]), ("_seeds", [None for _ in count])]

@@ -146,7 +146,7 @@ def rebuild(
 
     :param source: an archive, or a path, URL, bytes or a binary file, as in :func:`sbformat.read`. Of the folder of a
         run, which may be a repository of the Hub, its agent is rebuilt (:func:`sbformat.find_agent`)
-    :param target: the release of SB3 that will load the result, ``2.0`` to ``2.9``
+    :param target: the release of SB3 that will load the result, ``1.6`` to ``2.9``
     :param algorithm: the algorithm's name, for an archive that does not determine it (:attr:`Archive.algorithm` is not
         certain)
     :param on_unknown: for a blob that is not known or carries code: ``drop`` leaves it out, and the report contains
@@ -348,6 +348,7 @@ def _rebuild_entries(context: RebuildContext) -> Archive:
         context.target,
         her=context.her_observation,
         has_sb3_policy=context.has_sb3_policy,
+        is_single_layer=_has_single_layer(context),
     )
     require_network_arguments(context, network)
     _report_entry(context, POLICY_ENTRY, [*policy.notes, *network.notes])
@@ -378,6 +379,14 @@ def _rebuild_entries(context: RebuildContext) -> Archive:
         stable_baselines3_version=context.target.version,
         system_info=... if context.options.keep_system_info else None,
     )
+
+
+def _has_single_layer(context: RebuildContext) -> bool:
+    """Return whether the policy is one layer of ARS, and no tanh follows it."""
+    if context.sb3_policy != Reference(*ALGORITHMS["ARS"].policies["LinearPolicy"]):
+        return False
+    is_box = getattr(context.decode("action_space"), "distribution", "") == "gaussian"
+    return not (is_box and context.policy_argument("squash_output") is True)
 
 
 def _list_optimizers(context: RebuildContext) -> list[str]:

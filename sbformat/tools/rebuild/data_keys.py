@@ -117,6 +117,8 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
 
 def _assign(context: RebuildContext, key: str, message: str) -> Any:
     """Return the value that the caller assigned; arguments of the policy are checked and noted."""
+    if why := _explain_later_key(context, key):
+        refuse(f"{key}: {why}", DATA_ENTRY)
     context.translate(key, message)
     value = context.assigned[key]
     if key == _KWARGS:
@@ -136,6 +138,8 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
     if value is None and key in _MAY_BE_NULL:
         context.keep(key)
         return None
+    if why := _explain_later_key(context, key):
+        return _drop_later_key(context, key, value, why)
     if key in _HANDLERS:
         return _HANDLERS[key](context, key, value)
     why, instead, is_finding = "", None, None
@@ -157,10 +161,36 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
     if not why:
         return (_rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain)(context, key, value)
     _note_fault(context, key, value)
-    if key in changes.HER_KEPT and context.her_observation is not None:
-        context.translate(key, why)
+    if key in _list_moved_keys(context):
+        context.translate(key, "part of replay_buffer_kwargs" if key in changes.HER_MOVED else why)
         return DROPPED
     return context.drop(key, why, instead, is_finding=is_finding)
+
+
+def _list_moved_keys(context: RebuildContext) -> tuple[str, ...]:
+    """Return the keys of HER, the algorithm, whose values the result has elsewhere."""
+    if context.her_observation is None:
+        return ()
+    return (*changes.HER_KEPT, *(changes.HER_MOVED if context.target < changes.HER_ONLINE else ()))
+
+
+def _explain_later_key(context: RebuildContext, key: str) -> str:
+    """Return why a target does not read a key, or an empty text if it does."""
+    since = changes.ADDED.get(key, changes.UNKNOWN)
+    is_read = key == "n_steps" and context.family.kind == "actor_critic"
+    return "" if is_read or context.target >= since else f"not a key of SB3 {context.target}: it exists since {since}"
+
+
+def _drop_later_key(context: RebuildContext, key: str, value: object, why: str) -> Any:
+    """Leave out a value that the target does not read; it is a finding unless it is what every agent has there."""
+    usual = context.family.defaults.get(key, {})
+    if key == "rollout_buffer_class":
+        is_dict = isinstance(context.decode_or_none("observation_space"), DictSpace)
+        standard = trusted.list_buffers(key, context.algorithm, is_dict=is_dict)
+        usual = next((Reference(*pair) for pair in standard), None)
+    _note_fault(context, key, value)
+    is_usual = context.decode_or_none(key) == usual
+    return context.drop(key, why, None if is_usual else show(usual), is_finding=False if is_usual else None)
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -261,7 +291,8 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     if kept is not None:
         context.keep(key, f"{show(meaning)}: its class is allowed: the loader imports it")
         return kept
-    form = "a space of gymnasium instead of gym" if meaning.library == "gym" else "encoded again"
+    library = "gym" if context.target < changes.GYMNASIUM else "gymnasium"
+    form = f"a space of {library} instead of {meaning.library}" if meaning.library != library else "encoded again"
     random = "" if meaning.random is None else "; with a new random generator"
     context.translate(key, f"{show(meaning)}: {form}{random}")
     return result
@@ -490,10 +521,28 @@ def require_network_arguments(context: RebuildContext, network: Network) -> None
             required[name] = value, "the policy class of the archive passes it"
     if network.net_arch is not None:
         required["net_arch"] = network.net_arch, "the layers of both networks, none of them shared"
+    elif (form := _convert_net_arch(context, network)) is not None:
+        required["net_arch"] = form, f"layers of both networks, none of them shared, as SB3 {context.target} reads them"
     elif network.old_default_net_arch is not None and context.policy_argument("net_arch") is None:
         required["net_arch"] = network.old_default_net_arch, "the stored layers, which were the default once"
     if network.shares_extractor and context.policy_argument("share_features_extractor") is None:
         required["share_features_extractor"] = True, f"the default before SB3 {changes.UNSHARED_EXTRACTORS}"
+
+
+def _convert_net_arch(context: RebuildContext, network: Network) -> Any:
+    """Return ``net_arch`` as a target reads it that can share layers, for a network that does not; None if it does."""
+    required: Any = context.required_arguments.get("net_arch", (context.policy_argument("net_arch"), ""))[0]
+    has_shared = any(tensor.name.startswith(f"{changes.SHARED_LAYERS}.") for tensor in network.tensors)
+    is_read = context.target >= changes.NO_SHARED_LAYERS or context.family.kind != "actor_critic" or has_shared
+    if is_read or not required or not isinstance(required, (list, tuple, dict)):
+        return None
+    if isinstance(required, dict) or isinstance(required[0], dict):
+        own = required if isinstance(required, dict) else required[0]
+        own = {"pi": own.get("pi", []), "vf": own.get("vf", [])}
+    else:
+        own = {"pi": list(required), "vf": list(required)}
+    form = own if context.target >= changes.PI_AND_VF else [own]
+    return None if form == required else form
 
 
 def require_optimizer_class(context: RebuildContext, pair: Pair | None) -> None:
@@ -517,6 +566,8 @@ _NUMBERS: Final = frozenset(
     {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 )
 """Arguments that are numbers and do not decide on a shape."""
+_DECIDED_BY_WEIGHTS: Final = frozenset({"use_sde", "share_features_extractor"})
+"""Arguments that a target may lack, whose network then has other weights if they matter."""
 _CLASS_OF: Final = {"features_extractor_kwargs": "features_extractor_class", "optimizer_kwargs": "optimizer_class"}
 """Arguments that SB3 passes to a class, and the argument that is this class."""
 
@@ -584,12 +635,14 @@ def _rebuild_argument(context: RebuildContext, place: str, name: str, value: obj
     if name == "device":
         return context.drop(place, "SB3 sets the device when it loads", is_finding=False)
     policies = (POLICIES[pair] for pair in context.family.policies.values())
+    if context.has_sb3_policy and name == changes.NOISE_ARGUMENT and value is not None:
+        own = f"its own layers, which SB3 since {changes.NO_NOISE_LAYERS} does not support"
+        refuse(f"{_KWARGS}: {name} gives the exploration noise {own}", DATA_ENTRY)
     if context.has_sb3_policy and not any(name in policy.argument_names(context.target) for policy in policies):
-        if name == changes.NOISE_ARGUMENT and value is not None:
-            gives = "gives the exploration noise its own layers, which SB3 2 does not support"
-            refuse(f"{_KWARGS}: {name} {gives}", DATA_ENTRY)
         message = f"not an argument of {context.algorithm}'s policies in SB3 {context.target}"
-        return context.drop(place, message, was=value, is_finding=not (value is None or name == "use_sde"))
+        is_finding = not (value is None or name in _DECIDED_BY_WEIGHTS)
+        return context.drop(place, message, was=value, is_finding=is_finding)
+    _refuse_forced_squashing(context, name, value)
     if name == "squash_output" and value is not True and _always_squashes(context):
         since = changes.ARS_SQUASHES_IF_ASKED
         context.translate(place, f"True: MlpPolicy of ARS ignored it before SB3 {since}, and squashed")
@@ -607,11 +660,7 @@ def _always_squashes(context: RebuildContext) -> bool:
     The target also scales then, so it has to be a policy whose actions are between -1 and 1 anyway.
     """
     since = changes.ARS_SQUASHES_IF_ASKED
-    if (
-        context.algorithm != "ARS"
-        or find_source_release(context.archive) >= since
-        or context.decode("policy_class") != Reference("sb3_contrib.ars.policies", "ARSPolicy")
-    ):
+    if context.target < since or find_source_release(context.archive) >= since or not _is_mlp_of_ars(context):
         return False
     space = context.decode("action_space")
     bounds = space.bounds if isinstance(space, Space) else None
@@ -619,6 +668,21 @@ def _always_squashes(context: RebuildContext) -> bool:
         message = f"{_KWARGS}: squash_output is False, but ARS squashed anyway and did not scale before {since}"
         refuse(message, DATA_ENTRY)
     return True
+
+
+def _refuse_forced_squashing(context: RebuildContext, name: str, value: object) -> None:
+    """Refuse an agent whose output the target would squash regardless of the argument."""
+    since = changes.ARS_SQUASHES_IF_ASKED
+    if name != "squash_output" or value is not False or not _is_mlp_of_ars(context):
+        return
+    is_box = getattr(context.decode("action_space"), "distribution", "") == "gaussian"
+    if is_box and context.target < since <= find_source_release(context.archive):
+        refuse(f"{_KWARGS}: squash_output is False, and ARS of SB3 before {since} always squashes", DATA_ENTRY)
+
+
+def _is_mlp_of_ars(context: RebuildContext) -> bool:
+    """Return whether the archive has the MlpPolicy of ARS."""
+    return context.original_sb3_policy == Reference("sb3_contrib.ars.policies", "ARSPolicy")
 
 
 def _check_argument(context: RebuildContext, name: str, value: object) -> None:
@@ -656,7 +720,10 @@ def _rebuild_class_arguments(context: RebuildContext, place: str, name: str, arg
     kept = {}
     for key, value in given.items():
         inner = f"{place}/{escape(str(key), 80)}"
-        if key not in accepted:
+        if key == changes.NORMALIZED_ARGUMENT and context.target < changes.NORMALIZED_IMAGES:
+            message = f"the class has no such argument before SB3 {changes.NORMALIZED_IMAGES}"
+            context.drop(inner, message, was=value, is_finding=False)  # if the network depends on it, it is refused
+        elif key not in accepted:
             context.drop(inner, "the class has no such argument", was=value)
         elif not fits_option(key, value, accepted[key]):
             context.drop(inner, f"expected a value like {accepted[key]}", was=value)
@@ -684,13 +751,16 @@ def _rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> A
             key, context.algorithm, is_dict=context.her_observation is not None or has_keys
         ):
             refuse(trusted.describe_unknown(meaning, "a buffer of such observations", context.options.advice))
-        if pair == NSTEP_BUFFER:  # SB3 warns of one that it did not choose itself
+        is_chosen = pair == NSTEP_BUFFER and context.target >= changes.NSTEP_RETURNS
+        if is_chosen:  # SB3 warns of one that it did not choose itself
             context.translate(key, "null: SB3 chooses it for n_steps > 1")
             return None
         result = context.encode(meaning)
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message, "the buffer that SB3 chooses")
-    context.translate(key, show(meaning))
+    is_limited = pair == HER_BUFFER and context.target < changes.HER_ONLINE
+    limit = f"; before SB3 {changes.HER_ONLINE} it trains in one environment, not in several" if is_limited else ""
+    context.translate(key, f"{show(meaning)}{limit}")
     return result
 
 
@@ -705,11 +775,12 @@ def _rebuild_buffer_kwargs(context: RebuildContext, key: str, value: object) -> 
     kept: dict[Any, Any] = {}
     for name, part in context.allowed.replace_names(key, meaning).items():
         place = f"{key}/{escape(str(name), 80)}"
-        if name in changes.HER_REMOVED:
-            message = f"HerReplayBuffer does not accept it since SB3 {changes.GYMNASIUM}"
+        if name in changes.HER_REMOVED and name not in (accepted or ()):
+            message = f"HerReplayBuffer does not accept it since SB3 {changes.HER_ONLINE}"
             context.drop(place, message, is_finding=False)
         elif accepted is not None and name not in accepted:
-            context.drop(place, "the buffer has no such argument", was=part)
+            is_finding = False if name in changes.HER_ADDED and part is False else None
+            context.drop(place, "the buffer has no such argument", was=part, is_finding=is_finding)
         elif name == "goal_selection_strategy" and accepted is not None:
             kept[name] = _rebuild_goal_strategy(context, place, part)
         elif trusted.is_private((name, part)):
@@ -737,13 +808,18 @@ def _list_buffer_arguments(context: RebuildContext, key: str) -> Collection[str]
     if owner == "rollout_buffer_class":
         return ()
     steps = context.archive.data.get("n_steps")
-    chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else None
+    has_nstep = context.target >= changes.NSTEP_RETURNS
+    chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 and has_nstep else None
     pair = trusted.find_class(meaning) if isinstance(meaning, Reference) else chosen
     if context.her_observation is not None:
         pair = HER_BUFFER
     elif pair != HER_BUFFER:
-        pair = NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(trusted.REPLAY_BUFFERS))
-    return trusted.REPLAY_BUFFERS[pair]
+        is_nstep = has_nstep and NSTEP_BUFFER in (pair, chosen)
+        pair = NSTEP_BUFFER if is_nstep else next(iter(trusted.REPLAY_BUFFERS))
+    accepted = trusted.REPLAY_BUFFERS[pair]
+    if pair == HER_BUFFER and context.target < changes.HER_ONLINE:
+        return accepted.difference(changes.HER_ADDED).union(changes.HER_MOVED)
+    return accepted
 
 
 def _rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -> str:
@@ -856,10 +932,12 @@ def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
         context.policy_arguments = _add_required_arguments(context, {})
         made[_KWARGS] = context.encode(context.policy_arguments)
     if context.her_observation is not None:
-        given = {name: context.archive.decode(name) for name in changes.HER_KEPT if name in context.archive.data}
+        moved = _list_moved_keys(context)
+        given = {name: context.archive.decode(name) for name in moved if name in context.archive.data}
         arguments: Any = {}
-        if type(given.get("n_sampled_goal")) is int:
-            arguments["n_sampled_goal"] = given["n_sampled_goal"]
+        for name in ("n_sampled_goal", *changes.HER_MOVED):
+            if type(given.get(name)) in (bool, int):
+                arguments[name] = given[name]
         strategy = "goal_selection_strategy"
         if strategy in given:
             arguments[strategy] = _rebuild_goal_strategy(context, strategy, given[strategy])

@@ -282,9 +282,18 @@ class Network(Record):
 
 
 def rebuild_network(
-    state_dict: StateDict, kind: str, target: Release, *, her: HerObservation | None, has_sb3_policy: bool
+    state_dict: StateDict,
+    kind: str,
+    target: Release,
+    *,
+    her: HerObservation | None,
+    has_sb3_policy: bool,
+    is_single_layer: bool = False,
 ) -> Network:
-    """Return the policy's tensors under the names of the target."""
+    """Return the policy's tensors under the names of the target.
+
+    :param is_single_layer: whether the policy is one layer of ARS, which was in no Sequential once
+    """
     read_shapes(state_dict)
     tree: Any = state_dict.tree
     _refuse_removed_networks(tree, has_sb3_policy=has_sb3_policy)
@@ -296,15 +305,20 @@ def rebuild_network(
     if (has_sb3_policy or is_critics) and any(_rename(name, target) != name for name in tree):
         tensors = [tensor._replace(name=_rename(tensor.name, target)) for tensor in tensors]
         notes += _describe_renamed(tree, target)
-    if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
-        tensors = [tensor._replace(name=tensor.name.replace("action_net.", "action_net.0.", 1)) for tensor in tensors]
+    is_bare_now = any(name.startswith("action_net.") and name.count(".") == 1 for name in tree)
+    if kind == "ars" and is_bare_now != (is_single_layer and target < changes.ARS_SEQUENCE):
+        old, new = ("action_net.", "action_net.0.") if is_bare_now else ("action_net.0.", "action_net.")
+        tensors = [tensor._replace(name=tensor.name.replace(old, new, 1)) for tensor in tensors]
         notes.append(f"action_net is action_net.0 since SB3 {changes.ARS_SEQUENCE}")
     if kind == "actor_critic":
-        if any(name.startswith(_SHARED) for name in tree):
+        if target >= changes.NO_SHARED_LAYERS and any(name.startswith(_SHARED) for name in tree):
             tensors, net_arch = _split_shared_layers(tensors, tree)
             notes.append("shared layers are now in both the policy and the value network, with the same weights")
             renamed.append((_SHARED, tuple(_BRANCHES.values())))
-        if lacking := _find_lacking_extractors(tree):
+        if target < changes.BRANCH_EXTRACTORS:
+            tensors, note = _merge_extractors(tensors)
+            notes += note
+        elif lacking := _find_lacking_extractors(tree):
             own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
             others = [
                 one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR)) for prefix in lacking for one in own
@@ -335,7 +349,7 @@ def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: boo
     old_cnn = (third, second, 3, 3)  # the third layer of the NatureCNN with fewer filters
     if any(part.startswith(f"{changes.NOISE_LAYERS}.") for name in tree for part in (name, name.partition(".")[2])):
         own = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT})"
-        refuse(f"{own}, which SB3 2 does not support", POLICY_ENTRY)
+        refuse(f"{own}, which SB3 since {changes.NO_NOISE_LAYERS} does not support", POLICY_ENTRY)
     thirds = [info for name, info in tree.items() if name.endswith(f"{_EXTRACTOR}cnn.4.weight")]
     if has_sb3_policy and any(info.shape == old_cnn for info in thirds):
         filters = f"{third} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
@@ -400,6 +414,25 @@ def _shares_extractor(tree: dict[str, TensorInfo]) -> bool:
         for name, info in actor.items()
         if (other := critic.get(name)) is not None and info.numel
     )
+
+
+def _merge_extractors(tensors: list[Tensor]) -> tuple[list[Tensor], list[str]]:
+    """Give the features extractor its one name of old releases; return the tensors, and what was done."""
+    own = {tensor.name.removeprefix(_EXTRACTOR): tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)}
+    kept = [tensor for tensor in tensors if not tensor.name.startswith(_BRANCH_EXTRACTORS)]
+    for name, _, info in tensors:
+        prefix = next((prefix for prefix in _BRANCH_EXTRACTORS if name.startswith(prefix)), None)
+        same = None if prefix is None else own.get(name.removeprefix(prefix))
+        if prefix is not None and (same is None or _memory(same.info) != _memory(info)):
+            own_one = "its policy and value network have features extractors of their own"
+            refuse(f"{own_one}, which SB3 before {changes.BRANCH_EXTRACTORS} does not support", POLICY_ENTRY)
+    since = changes.BRANCH_EXTRACTORS
+    note = f"the features extractor has one name before SB3 {since}, instead of three for the same weights"
+    return kept, [note] if len(kept) < len(tensors) else []
+
+
+def _memory(info: TensorInfo) -> tuple[object, ...]:
+    return id(info.storage), info.offset, info.shape, info.strides
 
 
 def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:

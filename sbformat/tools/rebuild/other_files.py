@@ -68,7 +68,7 @@ def rebuild_policy(
         pathlib.Path("policy.pth").write_bytes(content)  # ActorCriticPolicy.load("policy.pth")
 
     :param source: a path, bytes or a binary file, as in :func:`sbformat.read`
-    :param target: the release of SB3 that will load the result, ``2.0`` to ``2.9``
+    :param target: the release of SB3 that will load the result, ``1.6`` to ``2.9``
     :param limits: as in :func:`sbformat.read`
     :raises UnsupportedError: for another file, for a policy or an argument that is not known, and when the target does
         not have such a network
@@ -150,7 +150,7 @@ def rebuild_vecnormalize(
         sbformat.write_vecnormalize(statistics, "vecnormalize.pkl")
 
     :param source: as in :func:`sbformat.read_vecnormalize`
-    :param target: a release of SB3, ``2.0`` to ``2.9``
+    :param target: a release of SB3, ``1.6`` to ``2.9``
     :param limits: as in :func:`sbformat.read_vecnormalize`
     :raises UnsupportedError: for another target, and for a source that is not statistics
     :raises SbformatError: when it cannot be read

@@ -81,7 +81,7 @@ def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = f
         return encode_value(value.to_numpy().item(), target)
     if _is_json(value):
         return value
-    kind, hints = _describe(value)
+    kind, hints = _describe(value, target)
     return Serialized(f"<class '{kind}'>", encode(value, target, foreign=foreign), hints)
 
 
@@ -112,12 +112,12 @@ def _is_json(value: object) -> bool:
     return False
 
 
-def _describe(value: object) -> tuple[str, dict[str, Any]]:
+def _describe(value: object, target: Release) -> tuple[str, dict[str, Any]]:
     """Return the class that SB3 writes as ``:type:``, and the hints beside the blob, which people read and SB3 not."""
     if isinstance(value, Reference):
         return "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
     if isinstance(value, Space):
-        return ".".join(value.pair), value.make_hints()
+        return str(find(value.pair).for_target(target)), value.make_hints()
     name = type(value).__name__
     if isinstance(value, ArrayInfo):
         name = "numpy.ndarray"
