@@ -45,6 +45,7 @@ from sbformat.pkl.tree import Call
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild import trusted
+from sbformat.tools.rebuild.network import convert_net_arch
 from sbformat.tools.rebuild.optimizers import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
 from sbformat.tools.rebuild.rebuild_report import (
@@ -521,7 +522,7 @@ def require_network_arguments(context: RebuildContext, network: Network) -> None
             required[name] = value, "the policy class of the archive passes it"
     if network.net_arch is not None:
         required["net_arch"] = network.net_arch, "the layers of both networks, none of them shared"
-    elif (form := _convert_net_arch(context, network)) is not None:
+    elif (form := _find_net_arch(context, network)) is not None:
         required["net_arch"] = form, f"layers of both networks, none of them shared, as SB3 {context.target} reads them"
     elif network.old_default_net_arch is not None and context.policy_argument("net_arch") is None:
         required["net_arch"] = network.old_default_net_arch, "the stored layers, which were the default once"
@@ -529,20 +530,12 @@ def require_network_arguments(context: RebuildContext, network: Network) -> None
         required["share_features_extractor"] = True, f"the default before SB3 {changes.UNSHARED_EXTRACTORS}"
 
 
-def _convert_net_arch(context: RebuildContext, network: Network) -> Any:
-    """Return ``net_arch`` as a target reads it that can share layers, for a network that does not; None if it does."""
-    required: Any = context.required_arguments.get("net_arch", (context.policy_argument("net_arch"), ""))[0]
-    has_shared = any(tensor.name.startswith(f"{changes.SHARED_LAYERS}.") for tensor in network.tensors)
-    is_read = context.target >= changes.NO_SHARED_LAYERS or context.family.kind != "actor_critic" or has_shared
-    if is_read or not required or not isinstance(required, (list, tuple, dict)):
-        return None
-    if isinstance(required, dict) or isinstance(required[0], dict):
-        own = required if isinstance(required, dict) else required[0]
-        own = {"pi": own.get("pi", []), "vf": own.get("vf", [])}
-    else:
-        own = {"pi": list(required), "vf": list(required)}
-    form = own if context.target >= changes.PI_AND_VF else [own]
-    return None if form == required else form
+def _find_net_arch(context: RebuildContext, network: Network) -> Any:
+    """Return ``net_arch`` in the form that the target needs, or None if it needs no other."""
+    given = context.required_arguments.get("net_arch", (context.policy_argument("net_arch"), ""))[0]
+    is_actor_critic = context.family.kind == "actor_critic"
+    form = convert_net_arch(given, network, context.target) if is_actor_critic else given
+    return None if form == given else form
 
 
 def require_optimizer_class(context: RebuildContext, pair: Pair | None) -> None:

@@ -431,6 +431,22 @@ def _merge_extractors(tensors: list[Tensor]) -> tuple[list[Tensor], list[str]]:
     return kept, [note] if len(kept) < len(tensors) else []
 
 
+def convert_net_arch(given: Any, network: Network, target: Release) -> Any:
+    """Return ``net_arch`` of an actor-critic in the form that the target needs.
+
+    A target that can share layers takes a list of sizes for shared ones, and SB3 1.6 a dict in a list alone.
+    """
+    has_shared = any(tensor.name.startswith(_SHARED) for tensor in network.tensors)
+    if target >= changes.NO_SHARED_LAYERS or has_shared or not given or not isinstance(given, (list, tuple, dict)):
+        return given
+    own: Any = given if isinstance(given, dict) else given[0]
+    if isinstance(own, dict):
+        own = {"pi": own.get("pi", []), "vf": own.get("vf", [])}
+    else:
+        own = {"pi": list(given), "vf": list(given)}
+    return own if target >= changes.PI_AND_VF else [own]
+
+
 def _memory(info: TensorInfo) -> tuple[object, ...]:
     return id(info.storage), info.offset, info.shape, info.strides
 

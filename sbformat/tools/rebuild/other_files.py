@@ -20,17 +20,27 @@ from sbformat.formats.vecnormalize.bundled import read_entries
 from sbformat.formats.vecnormalize.pickles import WHOLE_FILE, library_of, make_vecnormalize, read_parts
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
-from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
+from sbformat.known.changes import (
+    BRANCH_EXTRACTORS,
+    GYMNASIUM,
+    NEWEST,
+    NORM_OBS_KEYS,
+    NORMALIZED_ARGUMENT,
+    NORMALIZED_IMAGES,
+    parse_target,
+)
 from sbformat.known.encoder import Encoder
 from sbformat.known.spaces import Space
+from sbformat.known.table import find
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.nets.reading import match_saved_policy
+from sbformat.nets.arguments import NetworkError
+from sbformat.nets.reading import compare_network, match_saved_policy
 from sbformat.nets.sb3 import POLICIES
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
-from sbformat.tools.rebuild.network import rebuild_network
+from sbformat.tools.rebuild.network import convert_net_arch, rebuild_network
 from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row, refuse
 from sbformat.values import encode
 from sbformat.values.render import render_json, render_line
@@ -41,7 +51,7 @@ if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
     from sbformat.known.changes import Release
     from sbformat.known.types import Instance
-    from sbformat.pkl.tree import Pair
+    from sbformat.nets.arguments import Agent
     from sbformat.tools.rebuild.network import Network
 
 
@@ -78,22 +88,26 @@ def rebuild_policy(
     archive = read(source, limits=limits)
     if archive.format != "policy-file":
         refuse(f"expected a file of policy.save(), got the format {archive.format}")
-    pair = match_saved_policy(archive).agent.policy_class
+    agent = match_saved_policy(archive).agent
+    pair = agent.policy_class
+    if missing := find(pair).explain_missing(release):
+        refuse(f"{'.'.join(pair)} {missing}")
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
     policy = unwrap_policy(archive)
     network = rebuild_network(policy.state_dict, kind, release, her=None, has_sb3_policy=True)
     message = "; ".join([*policy.notes, *network.notes])
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
-    arguments = _rebuild_arguments(archive, pair, network, release, rows)
+    arguments = _rebuild_arguments(archive, agent, network, release, rows)
     tree = Dict([("state_dict", network.tree), ("data", Dict(list(arguments.items())))])
     content = b"".join(encode_tree(tree).chunks())
     return RebuiltPolicy(content, RebuildReport(".".join(pair), None, release.version, tuple(rows), ()))
 
 
 def _rebuild_arguments(
-    archive: Archive, pair: Pair, network: Network, release: Release, rows: list[Row]
+    archive: Archive, agent: Agent, network: Network, release: Release, rows: list[Row]
 ) -> dict[str, Any]:
     """Return the arguments of the policy's constructor as trees, and add a row for each."""
+    pair, kept = agent.policy_class, dict(agent.policy_kwargs)
     accepted = POLICIES[pair].argument_names(release) | {"use_sde", *_SPACES, "lr_schedule"}
     made: dict[str, Any] = {}
     row = partial(Row, DATA_ENTRY)
@@ -105,19 +119,43 @@ def _rebuild_arguments(
             continue
         value = archive.decode(name)
         if name not in accepted:
+            kept.pop(name, None)
+            if name == "share_features_extractor":  # the names of the weights have shown that they do
+                rows.append(row(name, "dropped", f"the only choice before SB3 {BRANCH_EXTRACTORS}"))
+                continue
             if value is not None:
                 refuse(f"{escape(name, 80)}: {pair[1]} of SB3 {release} does not have this argument", DATA_ENTRY)
             rows.append(row(name, "dropped", f"{pair[1]} does not have this argument, and it is None"))
             continue
-        if name == "net_arch" and network.net_arch is not None:
-            value = network.net_arch
+        if name == "features_extractor_kwargs" and release < NORMALIZED_IMAGES:
+            value = {key: part for key, part in value.items() if key != NORMALIZED_ARGUMENT}
+        converted = value
+        if name == "net_arch" and "ortho_init" in accepted:  # an actor-critic
+            converted = network.net_arch or convert_net_arch(value, network, release)
+        library = "gym" if release < GYMNASIUM else "gymnasium"
+        if converted != value:
+            value = converted
             rows.append(row(name, "translated", f"{render_line(value)}: the layers of both networks, none shared"))
-        elif getattr(value, "library", None) == "gym":
-            rows.append(row(name, "translated", "a space of gymnasium instead of gym"))
+        elif getattr(value, "library", library) != library:
+            rows.append(row(name, "translated", f"a space of {library} instead of {value.library}"))
         else:
             rows.append(row(name, "kept", ""))
         made[name] = Encoder(release).tree(value)
+        if name in kept:
+            kept[name] = value
+    _check_weights(agent._replace(policy_kwargs=kept, release=release), network)
     return made
+
+
+def _check_weights(agent: Agent, network: Network) -> None:
+    """Refuse a file that the target cannot load."""
+    try:
+        shapes = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
+        message = next((mismatch.message for mismatch in compare_network(agent, shapes).mismatches), "")
+    except NetworkError as error:
+        message = error.message
+    if message:
+        refuse(f"{agent.policy_class[1]} of SB3 {agent.release} could not load the result: {message}", POLICY_ENTRY)
 
 
 _SETTINGS: Final = (
@@ -162,7 +200,7 @@ def rebuild_vecnormalize(
     else:
         value, changed = _drop_unwritable_spaces(read_entries(found), release)
         rows = [Row(SETTINGS_ENTRY, None, "translated", "a pickle of SB3's VecNormalize")]
-        rows += [_space_row(SETTINGS_ENTRY, name, None, value) for name in changed]
+        rows += [_space_row(SETTINGS_ENTRY, name, None, value, release) for name in changed]
     return RebuiltStatistics(value, RebuildReport("VecNormalize", None, release.version, tuple(rows), ()))
 
 
@@ -171,7 +209,8 @@ def _rebuild_parts(parts: dict[str, Instance], release: Release) -> tuple[VecNor
     value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         whole = parts[WHOLE_FILE]
-        return value, [_describe_attribute(name, part, whole, value) for name, part in whole.attributes.items()]
+        parts_of_it = whole.attributes.items()
+        return value, [_describe_attribute(name, part, whole, value, release) for name, part in parts_of_it]
     rows = [Row(name, None, "translated", f"{name.removesuffix('.pkl')} of SB3's VecNormalize") for name in parts]
     row = partial(Row, next(iter(parts)))
     rows += [row(name, "dropped", "SB2 saved no spaces with its statistics", _INSTEAD) for name in _SPACES]
@@ -195,9 +234,9 @@ def _drop_unwritable_spaces(value: VecNormalize, release: Release) -> tuple[VecN
     return replace(value, **without), lost
 
 
-def _describe_attribute(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
+def _describe_attribute(name: str, part: Any, whole: Instance, value: VecNormalize, release: Release) -> Row:
     """Return the row of an attribute; that of a setting or a space has the values."""
-    row = _attribute_row(name, part, whole, value)
+    row = _attribute_row(name, part, whole, value, release)
     is_space = name in _SPACES and isinstance(part, Space)
     if not is_space and not (name in _SETTINGS and (part is None or isinstance(part, (bool, int, float)))):
         return row
@@ -206,15 +245,15 @@ def _describe_attribute(name: str, part: Any, whole: Instance, value: VecNormali
     return row if found is None and is_space else row._replace(now=render_line(found), new=render_json(found))
 
 
-def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
+def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize, release: Release) -> Row:
     row = partial(Row, WHOLE_FILE, name)
     if name in _OF_ENVIRONMENT:
         return row("dropped", "it belongs to the wrapped environment", "that of the next environment")
     if name in _SPACES:
-        return _space_row(WHOLE_FILE, name, part, value)
+        return _space_row(WHOLE_FILE, name, part, value, release)
     if name == "obs_spaces":
         if value.observation_space is not None and value.observation_space.has_keys:
-            return _space_row(WHOLE_FILE, name, whole.attributes.get("observation_space"), value)
+            return _space_row(WHOLE_FILE, name, whole.attributes.get("observation_space"), value, release)
         return row("dropped", "only a Dict space has parts")
     if name in _RENAMED:
         today, how = _RENAMED[name]
@@ -228,12 +267,13 @@ def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -
     return row("kept", "")
 
 
-def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:
+def _space_row(entry: str, name: str, part: Any, value: VecNormalize, release: Release) -> Row:
     found: Any = value.observation_space if name == "obs_spaces" else getattr(value, name)
     if found is None:
         why = "the space is not known" if part is not None else "the target release does not have such a space"
         return Row(entry, name, "dropped", why, _INSTEAD)
-    if found.library == "gym":
-        return Row(entry, name, "translated", "a space of gymnasium instead of gym", None)
+    library = "gym" if release < GYMNASIUM else "gymnasium"
+    if found.library != library:
+        return Row(entry, name, "translated", f"a space of {library} instead of {found.library}", None)
     is_random = getattr(part, "random", None) is not None
     return Row(entry, name, "kept", "without its random generator" if is_random else "")

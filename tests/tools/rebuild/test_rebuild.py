@@ -34,7 +34,7 @@ def schedule(name: str, **state: Any) -> Any:
 
 
 @check_each("base", BASES)
-@check_each("target", ["2.0", "2.6", "2.9"])
+@check_each("target", ["1.6", "1.8", "2.0", "2.6", "2.9"])
 def test_the_result_is_clean_of_the_target_and_loses_no_value(base: str, target: str) -> None:
     archive = BASES[base]
     made, rows, report = rebuilt(archive, target=target)
