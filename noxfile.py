@@ -36,6 +36,15 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 
 NEWEST: Final = ("torch", "stable-baselines3", "sb3-contrib", "gymnasium", "numpy", "cloudpickle")
 """What the session ``newest`` installs without a version; torch has gigabytes of GPU libraries."""
+OLD_TARGETS: Final = {
+    "1_6": ("stable-baselines3==1.6.2", "sb3-contrib==1.6.2"),
+    "1_8": ("stable-baselines3==1.8.0", "sb3-contrib==1.8.0"),
+}
+"""Releases before gymnasium that ``rebuild`` writes for."""
+OLD_PYTHON: Final = "3.8"
+OLD_TOOLS: Final = ("pip<24.1", "setuptools<66", "wheel<0.39")
+"""What builds gym 0.21."""
+OLD_PACKAGES: Final = ("torch==1.11.0", "gym==0.21")
 
 BROWSER_PART: Final = "--one-in=10"
 INTEROP_PART: Final = "--one-in=20"
@@ -196,6 +205,28 @@ def newest(session: nox.Session) -> None:
     session.install("--upgrade", "-e", ".[test,interop]")
     session.run("python", "-m", "pip", "list")  # which releases were compared
     run_pytest(session, "-m", "interop", env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session(venv_backend="venv")
+def old_targets(session: nox.Session) -> None:
+    """Load what ``rebuild`` writes for SB3 1.6 and 1.8 in these releases, with gym 0.21; ten minutes."""
+    interpreter = shutil.which(f"python{OLD_PYTHON}")
+    if interpreter is None:
+        session.skip(f"Python {OLD_PYTHON} is not installed")
+    pythons = {}
+    for release, packages in OLD_TARGETS.items():
+        folder = Path(session.virtualenv.location) / f"sb3_{release}"
+        session.run(interpreter, "-m", "venv", str(folder), external=True)
+        python = str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+        for wanted in (OLD_TOOLS, (*OLD_PACKAGES, *packages)):
+            session.run(python, "-m", "pip", "install", "--quiet", *wanted, external=True)
+        pythons[f"SBFORMAT_SB3_{release}"] = python
+    session.install(TORCH)
+    session.install("-e", ".[test,interop]")
+    run_pytest(
+        session, "-m", "interop", "tests/interop/test_rebuild_targets.py", "tests/interop/test_vecnormalize_live.py",
+        workers="0", env={**pythons, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
 
 
 @nox.session

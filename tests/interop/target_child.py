@@ -284,6 +284,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "Shared layers in the mlp_extractor", DeprecationWarning)  # SB3 1.7
             data, _, _ = stable_baselines3.common.save_util.load_from_zip_file(job["path"], device="cpu")
             made = partial(Small, fresh(data["observation_space"]), fresh(data["action_space"]))
             env = DummyVecEnv([made] * data.get("n_envs", 1))
