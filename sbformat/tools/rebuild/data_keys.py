@@ -83,7 +83,8 @@ _METHODS: Final = frozenset(
     """.split()  # noqa: SIM905 -- a name a line is no better
 )
 """Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
-_TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})  # keys whose value can be a text in SB3
+_TARGET_ENTROPY: Final = "target_entropy"
+_TEXT_KEYS: Final = frozenset({"ent_coef", _TARGET_ENTROPY})  # keys whose value can be a text in SB3
 _MAY_BE_NULL: Final = ("tensorboard_log", "replay_buffer_class", "rollout_buffer_class", "action_noise")
 
 
@@ -857,6 +858,8 @@ def _check_data(context: RebuildContext, made: dict[str, Any]) -> None:
     for key in _REQUIRED:
         if key not in made:
             refuse(f"{key}: it is missing, and SB3 loads no agent without it", DATA_ENTRY)
+    if context.algorithm in ENTROPY_LEARNERS and not context.has_defaults and _TARGET_ENTROPY not in made:
+        made[_TARGET_ENTROPY] = _rebuild_target_entropy(context, _TARGET_ENTROPY, None)
     for key in ("verbose", "n_envs"):  # load reads them, and the constructor has defaults
         if key not in made:
             made[key] = context.family.defaults[key]
@@ -956,7 +959,7 @@ _HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
     "tensorboard_log": _rebuild_tensorboard_log,
     "train_freq": _rebuild_train_freq,
     "ent_coef": _rebuild_entropy_coefficient,
-    "target_entropy": _rebuild_target_entropy,
+    _TARGET_ENTROPY: _rebuild_target_entropy,
     "n_envs": _rebuild_env_count,
     "target_update_interval": _rebuild_target_update_interval,
     "replay_buffer_class": _rebuild_buffer_class,
