@@ -41,6 +41,7 @@ _MODULES: Final = {
     "schema": "Problem iter_problems validate",
     "spaces": "Box Dict Discrete MultiBinary MultiDiscrete",
     "tools.bundle": "Unbundled bundle unbundle",
+    "tools.check_target": "TargetReason TargetReport check_target",
     "tools.compare_system": "SystemRow compare_system",
     "tools.convert": "ConvertReport convert",
     "tools.diff": "Change DiffReport diff",

@@ -65,6 +65,9 @@ from sbformat.spaces import MultiDiscrete as MultiDiscrete
 from sbformat.tools.bundle import Unbundled as Unbundled
 from sbformat.tools.bundle import bundle as bundle
 from sbformat.tools.bundle import unbundle as unbundle
+from sbformat.tools.check_target import TargetReason as TargetReason
+from sbformat.tools.check_target import TargetReport as TargetReport
+from sbformat.tools.check_target import check_target as check_target
 from sbformat.tools.compare_system import SystemRow as SystemRow
 from sbformat.tools.compare_system import compare_system as compare_system
 from sbformat.tools.convert import ConvertReport as ConvertReport

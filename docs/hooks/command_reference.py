@@ -15,9 +15,10 @@ or output, where one file is read or written. Values that are JSON need quotes i
 
 """
 _STATUS: Final = """
-The exit status is 0 for success; 1 for findings: a file that is invalid, files that differ, a verdict that reaches
-`--fail-on`, an agent that computes something else now; 2 if the command could not do its work, or there was no file to
-examine. The result goes to the standard output, errors and progress to the standard error.
+The exit status is 0 for success; 1 for findings: a file that is invalid, or that the `--target` of `validate` does not
+load whole, files that differ, a verdict that reaches `--fail-on`, an agent that computes something else now; 2 if the
+command could not do its work, or there was no file to examine. The result goes to the standard output, errors and
+progress to the standard error.
 """
 _HELP: Final = "show this help message and exit"
 _USAGE: Final = "usage: "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = {
     "inspect": ("inspect", "show the contents of archives"),
-    "validate": ("validate", "check archives against the schema and the rules"),
+    "validate": ("validate", "check archives against the schema and the rules, and whether SB3 loads them"),
     "scan": ("scan", "show what loading files would run or import"),
     "extract": ("convert", "write tensors to .safetensors, .npz or .npy files"),
     "diff": ("diff", "compare two archives"),

@@ -1,7 +1,8 @@
-"""``sbformat validate``: check archives against the schema and the rules."""
+"""``sbformat validate``: check archives against the schema and the rules, and whether a release of SB3 loads them."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,10 @@ from sbformat.folders.listing import is_other_zip
 if TYPE_CHECKING:
     import argparse
 
+    from sbformat.archive.archive import Archive
+
 CSV_COLUMNS: Final = ("path", "outcome", "level", "entry", "loc", "kind", "message")
-"""A row for each problem; one for a file without problems."""
+"""A row for each problem, and with ``--target`` for each reason; one for a file without either."""
 _NOT_READ: Final = "not read"
 _SKIPPED: Final = "skipped"  # outcome of a zip of something else than an agent
 _STATUS: Final = {"ok": _files.EXIT_FINE, _SKIPPED: _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
@@ -23,9 +26,16 @@ _STATUS: Final = {"ok": _files.EXIT_FINE, _SKIPPED: _files.EXIT_FINE, "invalid":
 VALIDATE: Final = opt.Command(
     example="sbformat validate models/",
     description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
-    "against each other. This is about the format, not about safety: scan reports what loading a file would run.",
+    "against each other. This is about the format, not about safety: scan reports what loading a file would run. With "
+    "--target also say whether SB3's own load loads each agent whole there; if not, the exit status is 1.",
     options=(
         opt.FILES,
+        opt.option(
+            "--target",
+            "RELEASE",
+            "the release of SB3 to load the agents with, such as 2.9, or installed: that of this environment, with its "
+            "Python and numpy; each reason why it does not load one whole has a command that helps",
+        ),
         opt.flag("--skip-others", "pass over zips that have no entry of an agent, such as those of documents"),
         opt.JOBS,
         opt.reading("csv"),
@@ -54,7 +64,13 @@ def run_validate(args: argparse.Namespace) -> int:
         _FORM.print_csv(reports)
     else:
         _print_all(reports)
-    return max((_STATUS.get(report["outcome"], _files.EXIT_COULD_NOT) for report in reports), default=_files.EXIT_FINE)
+    return max(map(_find_status, reports), default=_files.EXIT_FINE)
+
+
+def _find_status(report: dict[str, Any]) -> int:
+    status = _STATUS.get(report["outcome"], _files.EXIT_COULD_NOT)
+    is_whole = report.get("target", {}).get("loads_whole", True)
+    return status if is_whole else max(status, _files.EXIT_FINDINGS)
 
 
 def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -72,12 +88,24 @@ def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
                 return {"outcome": _SKIPPED, "message": str(error)}
             raise
         problems = list(iter_problems(archive))
-        return {
+        report = {
             "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
             "problems": [row._asdict() for row in problems],
         }
+        return report if args.target is None else {**report, "target": _check_target(archive, path, args.target)}
 
     return _files.report_errors(path, work)
+
+
+def _check_target(archive: Archive, path: str, target: str) -> dict[str, Any]:
+    """Return whether a release of SB3 loads an archive whole, as JSON has it, with commands for this file."""
+    from sbformat.tools.check_target import check_target
+
+    name = "FILE" if path == _files.STANDARD_STREAM else shlex.quote(_files.name_input(path))
+    made = check_target(archive, target=target, name=name).to_json()
+    for reason in made["reasons"]:
+        reason["help"] = [opt.name_option(line) for line in reason["help"]]
+    return made
 
 
 def _print_all(reports: list[dict[str, Any]]) -> None:
@@ -99,6 +127,50 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     for row in report["problems"]:
         place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
         printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
+    if "target" in report:
+        _print_target(printer, report["target"])
 
 
-_FORM: Final = _output.Form(_print_report, CSV_COLUMNS, lambda report: report["problems"] or [{}])
+def _print_target(printer: _output.Plain, target: dict[str, Any]) -> None:
+    """Print whether a release of SB3 loads a file whole, or the reasons; what helps against several comes last."""
+    reasons, name = target["reasons"], f"SB3 {target['release']}"
+    here = f" ({target['environment']})" if target["environment"] else ""
+    if not reasons:
+        printer.line(f"  {name} loads it whole{here}")
+        return
+    printer.line(f"  {name} does not load it whole{here}:")
+    helps: dict[str, list[int]] = {}
+    for number, reason in enumerate(reasons, 1):
+        for line in reason["help"]:
+            helps.setdefault(line, []).append(number)
+    for number, reason in enumerate(reasons, 1):
+        place = ", ".join(map(escape, reason["keys"])) or escape(reason["entry"])
+        printer.line(f"  {number}. {place}: {escape(reason['message'], 600)} [{reason['cause']}]")
+        for line in reason["help"]:
+            if helps[line] == [number]:
+                printer.line(f"       {escape(line, 1000)}")
+    for line, numbers in helps.items():
+        if len(numbers) > 1:
+            all_of = "all" if len(numbers) == len(reasons) else ", ".join(map(str, numbers))
+            printer.line(f"  against {all_of}:")
+            printer.line(f"       {escape(line, 1000)}")
+
+
+def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV: problems, and the reasons of a target, a row for each key."""
+    reasons = report.get("target", {}).get("reasons", ())
+    rows = [
+        {
+            "level": "target",
+            "entry": row["entry"],
+            "loc": f"/{key}" if key else "",
+            "kind": row["cause"],
+            "message": row["message"],
+        }
+        for row in reasons
+        for key in row["keys"] or [""]
+    ]
+    return [*report["problems"], *rows] or [{}]
+
+
+_FORM: Final = _output.Form(_print_report, CSV_COLUMNS, _list_rows)

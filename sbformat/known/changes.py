@@ -54,6 +54,11 @@ NEWEST: Final = max(RELEASES)
 _LAST_OF_MAJOR: Final = {0: Release(0, 11), 1: Release(1, 8)}
 
 
+def oldest_python(target: Release) -> Release:
+    """Return the oldest Python that a target can be installed for."""
+    return OLDEST_PYTHON[max(release for release in OLDEST_PYTHON if release <= target)]
+
+
 def parse_target(text: str | Release) -> Release:
     """Return the target that a version such as ``2.9`` or ``2.9.2`` names."""
     target: Release | None = text if isinstance(text, Release) else None
@@ -237,6 +242,7 @@ ADDED: Final = {
 }
 """Keys that a target may not read, with the first release that does; ``n_steps`` of off-policy algorithms alone."""
 NORM_OBS_KEYS: Final = Release(1, 4)  # VecNormalize saves which keys of a Dict it normalizes: vec_normalize.py
+NUMPY_2: Final = Release(2, 5)  # is accepted; 2.4 requires numpy 1, and earlier releases are older than 2: setup.py
 RESET_OPTIONS: Final = Release(2, 2)  # of environments; VecNormalize has no observation at first: base_vec_env.py
 
 # -- other libraries -----------------------------------------------------------------------------------
@@ -246,4 +252,13 @@ TORCH_SWAPS_BYTES: Final = Release(2, 1)  # torch.load, of tensors of the other 
 TORCH_UNSIGNED: Final = Release(2, 3)  # uint16 and other dtypes that earlier releases lack
 CLOUDPICKLE_FUNCTION: Final = Release(2, 1)  # _make_function makes functions: cloudpickle.py
 CLOUDPICKLE_SKELETON: Final = Release(3, 0)  # no _make_skel_func, which did before: cloudpickle.py
+OLDEST_PYTHON: Final = {
+    Release(1, 6): Release(3, 7), Release(2, 1): Release(3, 8), Release(2, 5): Release(3, 9),
+    Release(2, 8): Release(3, 10),
+}  # fmt: skip
+"""The oldest Python that releases of SB3 require, by the first of them: their ``Requires-Python``."""
+NUMPY_NAMES: Final = Release(2, 0)  # of numpy: numpy._core, bit generators by class: random/_pickle.py
+NEWEST_NUMPY_1: Final = Release(1, 26)
+LOCAL_PATHS: Final = Release(3, 13)  # of CPython: paths are in pathlib._local: Lib/pathlib
+CODE_ARGUMENTS: Final = Release(3, 11)  # of CPython: types.CodeType has 18 arguments since: Objects/codeobject.c
 GYM_SHAPE: Final = Release(0, 20)  # _shape of spaces instead of shape: spaces/space.py

@@ -44,6 +44,8 @@ _ABSENT: Final[dict[int, dict[str, object]]] = {
     15: {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""},  # before
 }
 """By the number of arguments those that a release does not have, with what is in their place."""
+PYTHONS: Final = {18: "3.11 or later", 16: "3.8 to 3.10", 15: "3.7 or earlier"}
+"""The releases of CPython by the number of arguments."""
 
 
 class Code(Record):

@@ -96,14 +96,14 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
     rows = []
     for name, judge in _RULES.items():
         saved = fields.get(name, fields.get(changes.SYSTEM_FIELDS.get(name, name)))
-        sides = _Comparison(saved, _find_release(name), blobs)
+        sides = _Comparison(saved, find_release(name), blobs)
         needed = _NEEDED.get(name) if sides.here is None else None
         outcome = judge(sides) if needed is None else (True, f"{needed} is not installed here.")
         rows.append(SystemRow(name, sides.saved, sides.here, *outcome))
     return tuple(rows)
 
 
-def _find_release(name: str) -> str | None:
+def find_release(name: str) -> str | None:
     """Return the release of a library or property on this system; None when it is not installed."""
     import platform
     from importlib import metadata

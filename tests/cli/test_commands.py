@@ -16,7 +16,7 @@ import pytest
 import sbformat.__main__
 from sbformat import parallel
 from sbformat.cli import _output, build_parser, main
-from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.forks import run_fresh
 from tests.helpers.many_archives import refuse_listing, write_archives
 from tests.helpers.reports import REPORT, parse_reports
@@ -138,6 +138,31 @@ def test_validate_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "2 files: 1 valid, 1 invalid" in out
     path.write_bytes(with_data(lambda data: data.update(mine=1)))
     assert run(capsys, "validate", path)[0] == 0
+
+
+def test_validate_says_whether_a_release_loads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    old = ARCHIVES / "ppo-cartpole-1.0.zip"
+    status, out = run(capsys, "validate", PPO, "--target", "2.9.2")
+    assert (status, out) == (0, f"{PPO}: valid\n  SB3 2.9.2 loads it whole\n")
+    status, out = run(capsys, "validate", PPO, old, "--target", "2.9")
+    assert status == 1
+    assert "  SB3 2.9.2 does not load it whole:\n  1. lr_schedule, clip_range: " in out
+    assert f"  against all:\n       sbformat rebuild {old} -o NEW.zip --target 2.9\n" in out
+    assert "2 files: 2 valid, 0 invalid" in out
+    status, reports = run_json(capsys, "validate", PPO, old, "--target", "2.9")
+    assert (status, [report["outcome"] for report in reports]) == (1, ["ok", "ok"])
+    assert reports[0]["target"] == {"release": "2.9.2", "environment": None, "loads_whole": True, "reasons": []}
+    assert [reason["cause"] for reason in reports[1]["target"]["reasons"]][:2] == ["python", "gym"]
+    status, out = run(capsys, "validate", old, "--target", "2.9", "--format", "csv")
+    assert (status, f"{old},ok,target,data,/clip_range,python," in out) == (1, True)
+    assert main(["validate", str(PPO), "--target", "2.99"]) == 2
+    assert "'2.99' is not a target" in capsys.readouterr().err
+
+
+def test_validate_shows_what_helps_against_one_reason_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "validate", PPO, "--target", "2.3")
+    assert status == 1
+    assert "[numpy]\n       pip install 'numpy>=2'\n  2. " in out
 
 
 @pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])

@@ -92,6 +92,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "bundle": (lambda source, _: sbformat.bundle(source, STATISTICS), SAC),
     "bundle, statistics": (lambda source, _: sbformat.bundle(SAC, source), STATISTICS),
     "catalog": (lambda source, _: [row["network"] for row in sbformat.catalog([source])], PPO),
+    "check_target": (lambda source, _: sbformat.check_target(source, target="2.9"), PPO),
     "compare_system": (lambda source, _: sbformat.compare_system(source), PPO),
     "convert": (convert_archive, PPO),
     "diff": (lambda source, _: sbformat.diff(source, SAC), PPO),

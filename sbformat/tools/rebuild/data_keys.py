@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 _KWARGS: Final = "policy_kwargs"
 FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
-_METHODS: Final = frozenset(
+METHODS: Final = frozenset(
     """
     _abc_impl _compute_actor_grad _convert_train_freq _create_aliases _do_one_update _dump_logs _excluded_save_params
     _get_policy_from_name _get_torch_save_params _init_callback _maybe_recommend_cpu _mimic_monitor_wrapper _on_step
@@ -158,7 +158,7 @@ def _rebuild_key(context: RebuildContext, key: str, value: object) -> Any:
         why = "null would replace an object of the agent"
     elif key in EXCLUDED:
         why = "SB3 does not save it: it would replace an object of the agent"
-    elif key in _METHODS:
+    elif key in METHODS:
         why = "the name of a method of the algorithm, which it would replace"
     if not why:
         return (_rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain)(context, key, value)
