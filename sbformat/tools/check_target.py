@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape, quote, require_type
 from sbformat.folders.agents import find_in_folder
 from sbformat.immutable import Record
@@ -139,7 +139,7 @@ def check_target(
                 print(reason.message, reason.help)
 
     :param source: an archive, or what :func:`sbformat.read` takes. Of the folder of a run, its agent is checked
-    :param target: a release of SB3, ``2.0`` to ``2.9``, with whatever Python and with the newest releases that it
+    :param target: a release of SB3, ``1.6`` to ``2.9``, with whatever Python and with the newest releases that it
         supports of all else; or ``installed``: the releases of SB3, Python and the rest of the running environment
     :param limits: as in :func:`sbformat.read`
     :param name: what commands in ``help`` call the file
@@ -378,7 +378,8 @@ class _Check:
             try:
                 log = decode_pickle(value.pickle, budget).log
             except SbformatError as error:
-                yield self.reason("invalid", DATA_ENTRY, f"it cannot be decoded: {error.message}", (key,))
+                cause: Cause = "unchecked" if isinstance(value, LargeValue) else "invalid"
+                yield self.reason(cause, DATA_ENTRY, f"it cannot be decoded: {error.message}", (key,))
                 continue
             for node in log:
                 if type(node) is Call:
