@@ -50,7 +50,7 @@ _MOST_NODES: Final = 7  # values that one byte of JSON can count as
 _MOST_SKIPPED: Final = 16  # of these times ``json_nodes``, most values of an entry, those that are left out included
 _LARGE: Final = 64  # a value below this part of a limit is never left out
 _HEAD_BYTES: Final = 1024  # of a value that may be left out, for its type
-_TEXT_MEMORY: Final = 3  # a text, the pickle that is its base64, and the text again as bytes meanwhile
+_SKIPPED_COST: Final = 8  # how much less work it is to find the end of a value than to decode it
 _DECODED_COPIES: Final = 2  # of the bytes in a pickle, in what it is decoded to
 _MEASURES: Final[tuple[LimitName, ...]] = ("json_bytes", "json_nodes", "memory_bytes")
 _BLOB_LIMITS: Final = frozenset({"blob_bytes", "blobs_bytes"})
@@ -58,11 +58,10 @@ _TOP: Final = re.compile(rb"[\[\]{},:]")
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 _BRACKETS: Final = bytes.maketrans(b"[{]}", b"(())")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_ROUNDS: Final = 8
 _INSIDE: Final = 2  # depth of what is inside a value that is an array or an object
 _TYPE: Final = rb'\{\s*":type:"\s*:\s*"([^"\\\x00-\x1f]*)"'
 _BLOB: Final = _TYPE + rb'\s*,\s*":serialized:"\s*:\s*"'
-_BASE64: Final = (string.ascii_letters + string.digits + "+/").encode()
+_BASE64: Final = (string.ascii_letters + string.digits + "+/=").encode()
 _DEEPEST: Final = 500
 """Levels of a value that is written. Python's encoder keeps the indentation of each level, which takes memory that
 grows with the square of the depth; until 3.13 it refuses 1,000 levels."""
@@ -177,7 +176,7 @@ class LargeValue(Serialized):
     @property
     def error(self) -> LimitError:
         """The error of everything that needs the value."""
-        limit, needed = next(iter(self.needs.items()))
+        limit, needed = next(iter(self.needs.items()))  # there is one: why it was left out
         made = LimitError(limit, allowed=0, actual=needed, entry=DATA_ENTRY)
         options = ", ".join(f"{name}={value}" for name, value in self.needs.items())
         made.message = f"{quote(self.key)} is left out, because it is large: {format_size(self.nbytes)}; "
@@ -195,30 +194,37 @@ class LargeValue(Serialized):
     def is_canonical(self) -> bool:
         return True  # as far as is known
 
-    def open_pickle(self, limits: Limits) -> Source | None:
-        """Return the bytes of its pickle, decoded where they are read.
+    def open_pickle(self, limits: Limits) -> tuple[Source, dict[str, Any]] | None:
+        """Return the bytes of its pickle, decoded where they are read, and its hints.
 
-        None unless it is written as SB3 writes it, with canonical base64 and members after it that the limits allow.
+        None unless it is written as SB3 writes it, with canonical base64 and hints that the limits allow.
         """
         text = self.source()
         found = re.match(_BLOB, bytes(text.view(0, _HEAD_BYTES)))
         if found is None:
             return None
         start = stop = found.end()
+        padding = 0
         for chunk in iter_views(text, start, self.nbytes):
             piece, quotation_mark, _ = bytes(chunk).partition(b'"')
             stop += len(piece)
+            padding += piece.count(b"=")
+            if piece.translate(None, _BASE64):
+                return None
             if quotation_mark:
                 break
-        base64 = _Base64Source(text, start, stop - start)
-        rest = self.nbytes - stop - 1
-        if not base64.is_canonical() or rest > limits.json_bytes:
+        last, rest = bytes(text.view(stop - 4, 4)), self.nbytes - stop - 1
+        if (stop - start) % 4 or stop == start or padding != last.count(b"=") or rest > limits.json_bytes:
             return None
         try:
+            if binascii.b2a_base64(binascii.a2b_base64(last), newline=False) != last:
+                return None
             hints = parse_object(b'{"":0' + bytes(text.view(stop + 1, rest)), Budget(limits))
-        except SbformatError:
+        except (binascii.Error, DataError, LimitError):
             return None
-        return None if {SERIALIZED_MARKER, TYPE_MARKER} & hints.keys() else base64
+        if {SERIALIZED_MARKER, TYPE_MARKER} & hints.keys():  # a later one would replace the first
+            return None
+        return _Base64Source(slice_source(text, start, stop - start), padding), hints
 
     def source(self) -> Source:
         """Return the bytes of its JSON text, as it is in the file."""
@@ -243,40 +249,26 @@ class LargeValue(Serialized):
     def __reduce__(self) -> tuple[Any, ...]:
         return LargeValue, (self.key, self.type, self.start, self.start + self.nbytes, dict(self.needs), None)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> LargeValue:
+        return self
+
     def to_json(self) -> NoReturn:
         raise self.error
 
 
 class _Base64Source:
-    """The bytes that a range of another source is the canonical base64 of, as a source."""
+    """The bytes that another source is the canonical base64 of, as a source."""
 
-    __slots__ = ("_characters", "_start", "_text", "size")
+    __slots__ = ("_text", "size")
 
-    def __init__(self, text: Source, start: int, characters: int) -> None:
+    def __init__(self, text: Source, padding: int) -> None:
         self._text = text
-        self._start = start
-        self._characters = characters
-        padding = bytes(text.view(start + max(characters - 2, 0), 2)).partition(b'"')[0].count(b"=")
-        self.size = characters // 4 * 3 - padding
-
-    def is_canonical(self) -> bool:
-        """Return whether the text is what an encoder writes."""
-        whole = self._characters // 4 * 4
-        if whole != self._characters or not whole:
-            return False
-        last = bytes(self._text.view(self._start + whole - 4, 4))
-        others = (bytes(chunk) for chunk in iter_views(self._text, self._start, self._start + whole - 4))
-        if any(chunk.translate(None, _BASE64) for chunk in others):
-            return False
-        try:
-            return binascii.b2a_base64(binascii.a2b_base64(last), newline=False) == last
-        except binascii.Error:
-            return False
+        self.size = text.size // 4 * 3 - padding
 
     def view(self, offset: int, length: int) -> memoryview:
         stop = min(offset + length, self.size)
         first = offset // 3
-        text = self._text.view(self._start + 4 * first, 4 * (-(-stop // 3) - first))
+        text = self._text.view(4 * first, 4 * (-(-stop // 3) - first))
         return memoryview(binascii.a2b_base64(text))[offset - 3 * first : stop - 3 * first]
 
 
@@ -340,6 +332,9 @@ def decode_large(text: Iterable[bytes | memoryview], budget: Budget, open_data: 
             except LimitError as error:
                 if error.limit not in _BLOB_LIMITS:
                     raise
+                value.limit = error
+        elif value.start == value.stop:
+            _refuse(f"expected a JSON value for {quote(key)}, got nothing")
         made[key] = splitter.describe(key, value, open_data)
     return FrozenDict(made)
 
@@ -347,15 +342,17 @@ def decode_large(text: Iterable[bytes | memoryview], budget: Budget, open_data: 
 class _Value:
     """The text of one value in ``data``, None once it is left out; and what it costs to decode it."""
 
-    __slots__ = ("costs", "head", "is_large", "start", "stop", "text")
+    __slots__ = ("costs", "head", "is_large", "limit", "start", "stop", "text")
 
     def __init__(self, start: int) -> None:
         self.start = self.stop = start
         self.text: list[bytes] | None = []
         self.head = b""
         self.costs = [0, 0, 0]
-        """By ``json_bytes``, ``json_nodes`` and ``memory_bytes``."""
+        """Its bytes, its values as ``json_nodes`` counts them, and the memory of these."""
         self.is_large = False
+        self.limit: LimitError | None = None
+        """Why its pickle is not decoded, although its text is kept."""
 
 
 class _Splitter:
@@ -366,8 +363,11 @@ class _Splitter:
 
     def __init__(self, budget: Budget) -> None:
         self._limits = limits = budget.limits
+        self._budget = budget
         self._allowed = (limits.json_bytes, limits.json_nodes, budget.memory_allowed())
         self._kept, self._all = [0, 1, 0], [0, 1, 0]
+        self._width = 1
+        """Bytes per character of the decoded text."""
         self._between: list[list[bytes]] = [[]]
         """The text before each value, and after the last one."""
         self.values: list[_Value] = []
@@ -388,10 +388,13 @@ class _Splitter:
             return
         parts = text.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
         inside = self._in_string
-        outside = b"_".join(b"_" * len(part) if n % 2 != inside else part for n, part in enumerate(parts))
         self._in_string ^= len(parts) % 2 == 0
-        begin = 0
-        at = len(outside) if self._value is not None and self._stays_inside(outside) else 0
+        outside = b"".join(parts[inside::2])
+        if self._value is not None and self._stays_inside(outside):
+            self._take(text, outside)
+            return
+        outside = b"_".join(b"_" * len(part) if n % 2 != inside else part for n, part in enumerate(parts))
+        begin = at = 0
         while found := (_TOP if self._depth == 1 else _BRACKET).search(outside, at):
             at = found.end()
             token = found[0]
@@ -400,6 +403,8 @@ class _Splitter:
                 continue
             if token in b"]}":
                 self._depth -= 1
+                if self._depth < 0:
+                    _refuse("expected JSON, got brackets that do not match")
                 is_end = self._depth == 0
             else:
                 is_end = token == b","
@@ -413,15 +418,15 @@ class _Splitter:
                 self._value = _Value(self._at)
                 self.values.append(self._value)
         self._take(text[begin:], outside[begin:])
-        if self._all[1] > _MOST_SKIPPED * self._limits.json_nodes:  # it takes too long to find where values end
-            self._limits.check("json_nodes", self._all[1])
 
     def _stays_inside(self, outside: bytes) -> bool:
         """Return whether it is certain that the open value does not end in this text; if so, count its brackets."""
         brackets = outside.translate(_BRACKETS, _NO_BRACKETS)
         change = brackets.count(b"(") - brackets.count(b")")
-        for _ in range(_ROUNDS):  # what is opened and closed within the text does not matter
-            brackets = brackets.replace(b"()", b"")
+        for _ in range(self._limits.json_depth):  # what is opened and closed within the text does not matter
+            before, brackets = brackets, brackets.replace(b"()", b"")
+            if len(before) == len(brackets):
+                break
         if self._depth - brackets.count(b")") < _INSIDE:
             return False
         self._depth += change
@@ -433,8 +438,14 @@ class _Splitter:
         commas, colons = outside.count(b","), outside.count(b":")
         containers = outside.count(b"[") + outside.count(b"{")
         parts = VALUE_BYTES * commas + PAIR_BYTES * colons + CONTAINER_BYTES * containers
-        costs = (len(text), commas + CONTAINER_COST * containers, _TEXT_MEMORY * len(text) + parts)
+        costs = (len(text), commas + CONTAINER_COST * containers, parts)
         self._all = [*map(sum, zip(self._all, costs))]
+        if self._all[1] > _MOST_SKIPPED * self._limits.json_nodes:  # it takes too long to find where values end
+            self._limits.check("json_nodes", self._all[1])
+        self._budget.work(parts // _SKIPPED_COST)
+        self._budget.keep(0)
+        if not text.isascii():
+            self._width = max(self._width, measure_width(text))
         if value is None:
             self._between[-1].append(text)
         else:
@@ -449,18 +460,25 @@ class _Splitter:
             self._kept = [*map(sum, zip(self._kept, costs))]
         if value is not None and value.text is not None:
             value.text.append(text)
-            if not value.is_large and any(_LARGE * cost >= most for cost, most in zip(value.costs, self._allowed)):
+            costs = self._measure(value.costs)
+            if not value.is_large and any(_LARGE * cost >= most for cost, most in zip(costs, self._allowed)):
                 value.is_large = True
                 self._large.append(value)
         for n, most in enumerate(self._allowed):
-            while self._kept[n] > most:
+            while self._measure(self._kept)[n] > most:
                 self._leave_out(n)
+
+    def _measure(self, costs: list[int]) -> tuple[int, int, int]:
+        """Return what costs mean by ``json_bytes``, ``json_nodes`` and ``memory_bytes``."""
+        size, nodes, parts = costs
+        return size, nodes, (2 * self._width + 1) * size + parts  # the text, it again meanwhile, and a pickle in it
 
     def _leave_out(self, n: int) -> None:
         """Leave out the value that costs most by one measure."""
-        value = max(self._large, key=lambda value: value.costs[n], default=None)
+        value = max(self._large, key=lambda value: self._measure(value.costs)[n], default=None)
         if value is None:
-            self._limits.check(_MEASURES[n], self._kept[n] - self._allowed[n] + getattr(self._limits, _MEASURES[n]))
+            excess = self._measure(self._kept)[n] - self._allowed[n]
+            self._limits.check(_MEASURES[n], excess + getattr(self._limits, _MEASURES[n]))
             return
         self._large.remove(value)
         value.text = None
@@ -478,14 +496,16 @@ class _Splitter:
 
     def describe(self, key: str, value: _Value, open_data: Callable[[], Source]) -> LargeValue:
         """Return what is left of a value that was left out, with the limits that it needs."""
-        size, nodes, memory = self._all
+        size, nodes, memory = self._measure(self._all)
         memory += self._limits.memory_bytes - self._allowed[2]  # without what the file's size allows
         needs: dict[LimitName, int] = {"json_bytes": size, "json_nodes": nodes, "memory_bytes": memory}
-        if f'"{SERIALIZED_MARKER}"'.encode() in value.head:
+        if value.limit is not None or f'"{SERIALIZED_MARKER}"'.encode() in value.head:
             blob, blobs = value.costs[0] * 3 // 4, size * 3 // 4
             needs["memory_bytes"] += _DECODED_COPIES * blob
             needs |= {"blob_bytes": blob, "blobs_bytes": blobs, "pickle_bytes": blob}
         needs = {limit: needed for limit, needed in needs.items() if needed > getattr(self._limits, limit)}
+        if value.limit is not None and value.limit.limit not in needs:  # of blobs in other files, too
+            needs |= {"blobs_bytes": value.limit.actual + size * 3 // 4}
         found = re.match(_TYPE, value.head)
         type_ = found[1].decode("utf-8", "replace") if found else None
         return LargeValue(key, type_, value.start, value.stop, needs, open_data)
@@ -553,6 +573,12 @@ def _pieces(data: memoryview) -> Iterator[bytes]:
         at += len(piece)
 
 
+def measure_width(text: bytes) -> int:
+    """Return the bytes per character of a decoded text: Python stores each as wide as the widest one."""
+    highest = max(text, default=0)
+    return 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1
+
+
 class _Counts:
     """Running counts over a JSON text."""
 
@@ -567,9 +593,8 @@ class _Counts:
 
     def add(self, piece: bytes, digits_allowed: int) -> None:
         """Count the next piece: without escapes, every second part between quotation marks is outside strings."""
-        if not piece.isascii():  # Python stores each character as wide as the widest one
-            highest = max(piece)
-            self.width = max(self.width, 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1)
+        if not piece.isascii():
+            self.width = max(self.width, measure_width(piece))
         if b"\\" in piece:
             self.escapes += piece.count(b"\\")
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -80,7 +80,7 @@ def map_in_order(
     :param worker_timeout: seconds that a cluster of Dask may be without workers, or its scheduler without an answer
     """
     if executor is None and processes <= 1:
-        return map(work, items)
+        return (work(item) for item in items)  # unlike map, an error of any kind ends it as an error
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
         client = getattr(executor, "_client", None)

@@ -642,6 +642,30 @@ def test_the_limits_that_an_error_names_are_enough() -> None:
         assert not texts(read_large(LARGE, **enough)), limits
 
 
+@pytest.mark.parametrize("marker", ['":type:": "' + "x" * 2000 + '", ":serialized:"', '"\\u003aserialized:"'])
+def test_a_pickle_whose_marker_is_late_or_escaped_is_left_out_by_name(marker: str) -> None:
+    found = read_large(f'{{"a": {{{marker}: "{BASE64 * 20}"}}, "b": 1}}'.encode(), blob_bytes=50)
+    assert found["a"].needs["blob_bytes"] >= 60
+    assert "Limits(blob_bytes=" in str(found["a"].error)
+    assert found["a"].open_pickle(Limits()) is None
+    assert copy.deepcopy(found["a"]) is found["a"]
+
+
+def test_blobs_that_another_entry_used_up_are_left_out_by_name() -> None:
+    budget = Budget(Limits(blobs_bytes=100, blob_bytes=90))
+    budget.spend("blobs_bytes", 80)
+    raw = f'{{"a": {{":serialized:": "{BASE64 * 6}"}}, "b": "{"x" * 100}"}}'.encode()
+    found = decode_large([raw], budget, lambda: BytesSource(raw))
+    assert "blobs_bytes=" in str(found["a"].error)
+    assert found["b"] == "x" * 100
+
+
+def test_wide_characters_count_as_the_parser_counts_them() -> None:
+    raw = json.dumps({"a": "x" * 30_000, "b": "\U0001f600"}, ensure_ascii=False).encode()
+    found = read_large(raw, memory_bytes=100_000)
+    assert (type(found["a"]), found["b"]) == (LargeValue, "\U0001f600")
+
+
 def test_small_values_are_not_left_out() -> None:
     raw = json.dumps({str(number): "x" * 10 for number in range(1000)}).encode()
     with pytest.raises(LimitError, match="json_bytes"):
@@ -662,6 +686,16 @@ def test_damage_is_refused(text: str) -> None:
     for limit in (1, 10, 1000):
         with pytest.raises(SbformatError):
             read_large(text.encode(), json_bytes=limit)
+
+
+def test_a_value_that_is_only_space_is_refused() -> None:
+    with pytest.raises(DataError, match="'a'"):
+        read_large(b'{"a":' + b" " * 1000 + b"}", json_bytes=100)
+
+
+def test_brackets_that_do_not_match_are_refused_at_once() -> None:
+    with pytest.raises(DataError, match="brackets"):
+        read_large(b'{"a": 1' + b"}" * 1000, json_bytes=100)
 
 
 _JSON = st.recursive(

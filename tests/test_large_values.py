@@ -13,7 +13,7 @@ import sbformat
 from sbformat import LargeValue, LimitError, Limits
 from sbformat.cli import main
 from tests.helpers import bundled
-from tests.helpers.attacks import POP, SYSTEM, octets, serialized
+from tests.helpers.attacks import NONE, POP, SYSTEM, name, octets, serialized, text
 from tests.helpers.attacks import pickle as whole_pickle
 from tests.helpers.bundled import PPO
 
@@ -105,9 +105,62 @@ def test_the_pickle_of_a_large_value_is_examined(huge: Path, tmp_path: Path) -> 
         assert report.verdict == "dangerous", limits
 
 
-@pytest.mark.parametrize("text", ["A" * 199_999, "A" * 199_998 + "!!", "gAWVBAAAAAAAAAA=" * 20_000])
-def test_what_cannot_be_examined_is_not_clean(text: str) -> None:
-    made = bundled.with_data(lambda data: data.update(x={":type:": "<class 'x'>", ":serialized:": text}))
+FILLER: Final = octets(bytes(200_000)) + POP
+"""Makes a pickle large without a trace in its value."""
+
+
+@pytest.mark.parametrize(
+    ("key", "fragment", "hints"),
+    [
+        ("tensorboard_log", text("hdfs://example.org/logs"), {}),
+        ("predict", name("stable_baselines3.common.policies", "ActorCriticPolicy"), {}),
+        ("x", NONE, {"hint": serialized(whole_pickle(SYSTEM))}),
+        ("x", SYSTEM, {}),
+        ("x", NONE, {}),
+    ],
+)
+def test_what_a_key_and_hints_mean_counts_for_a_large_value_too(
+    key: str, fragment: bytes, hints: dict[str, Any]
+) -> None:
+    small, large = (
+        sbformat.scan(
+            bundled.with_data(lambda data: data.update({key: {**serialized(whole_pickle(pushed)), **hints}})),  # noqa: B023
+            limits=LIMITS,
+        )
+        for pushed in (octets(bytes(20)) + POP + fragment, FILLER + fragment)
+    )
+    assert {row.rule for row in small.findings} <= {row.rule for row in large.findings}
+    assert small.verdict == large.verdict
+
+
+def test_a_file_whose_large_value_cannot_be_opened_does_not_hide_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = {":type:": "x" * 2000, ":serialized:": "A" * 200_000}
+    (tmp_path / "a.zip").write_bytes(bundled.with_data(lambda data: data.update(x=late)))
+    (tmp_path / "b.zip").write_bytes(bundled.with_data(lambda data: data.update(x=serialized(whole_pickle(SYSTEM)))))
+    status, shown = run(capsys, "scan", tmp_path)
+    assert (status, "b.zip: dangerous" in shown, "a.zip: broken" in shown) == (1, True, True)
+    for command in ("inspect", "validate"):
+        assert "a.zip" in run(capsys, command, tmp_path / "a.zip")[1]
+
+
+def test_a_key_that_the_algorithm_needs_is_not_replaced_by_a_default() -> None:
+    for key in ("policy_class", "n_envs", "gamma", "_last_obs"):
+        made = bundled.with_data(lambda data: data.update({key: list(range(20_000))}))  # noqa: B023
+        with pytest.raises(LimitError, match=f"'{key}' is left out"):
+            sbformat.rebuild(made, limits=Limits(json_bytes=50_000))
+    with pytest.raises(LimitError, match="'gamma' is left out"):
+        sbformat.edit(
+            bundled.with_data(lambda data: data.update(gamma=list(range(20_000)))),
+            assign={"/gamma/0": 1},
+            limits=Limits(json_bytes=50_000),
+        )
+
+
+@pytest.mark.parametrize("base64", ["A" * 199_999, "A" * 199_998 + "!!", "gAWVBAAAAAAAAAA=" * 20_000])
+def test_what_cannot_be_examined_is_not_clean(base64: str) -> None:
+    made = bundled.with_data(lambda data: data.update(x={":type:": "<class 'x'>", ":serialized:": base64}))
     assert sbformat.scan(made, limits=Limits(blob_bytes=100_000)).verdict != "clean"
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.catalogue.collect import Failure, FileData, collect_episodes
 from sbformat.constants import OPTIMIZER_WORD
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import escape
 from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
@@ -283,6 +283,8 @@ def render_value(value: Any, key: str | None = None) -> Cell:
 
     :param key: of ``data``; None for a value within another
     """
+    if isinstance(value, LargeValue):
+        return make_text(f"{escape(value.type or 'JSON', _CELL)}, left out: {format_size(value.nbytes)}")
     if isinstance(value, Serialized) and key is not None:
         return make_text(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
     if value is None or isinstance(value, bool):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.archive.hyperparameters import infer
 from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.layout import is_state_dict
-from sbformat.data import Serialized
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import (
     MissingEntryError,
     SbformatError,
@@ -173,6 +173,8 @@ def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | l
     value: Any = data
     for at in range(1, len(path) + 1):
         where = quote(_render_pointer(path[:at]))
+        if isinstance(value, LargeValue):
+            raise value.error
         if isinstance(value, Serialized):
             raise UnsupportedError(f"{where} points into a serialized value, which can only be replaced as a whole")
         if not isinstance(value, (dict, list)):

@@ -53,6 +53,7 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.data import LargeValue
 from sbformat.errors import MissingEntryError, SbformatError, escape, quote, require_names, require_type
 from sbformat.folders.agents import find_in_folder
 from sbformat.formats.vecnormalize.bundled import ENTRIES as STATISTICS_ENTRIES
@@ -79,7 +80,16 @@ from sbformat.tools.rebuild.network import Copies, check_weights, read_her, rebu
 from sbformat.tools.rebuild.optimizers import Optimizer, make_state, rebuild_optimizer, rebuild_variables
 from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
-from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values, refuse
+from sbformat.tools.rebuild.rebuild_report import (
+    EXCLUDED,
+    RECREATED,
+    Action,
+    RebuildReport,
+    Required,
+    Row,
+    add_values,
+    refuse,
+)
 from sbformat.tools.rebuild.trusted import map_classes, treat_names
 
 if TYPE_CHECKING:
@@ -247,6 +257,14 @@ def rebuild_with(archive: Archive, options: Options, original: Archive | None = 
     return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, requires, sb2_algorithm))
 
 
+def _require_read(archive: Archive, algorithm: str | None, options: Options) -> None:
+    """Refuse an archive whose algorithm has a key that was left out because it is large (FORMAT.md 3.4)."""
+    needed = known_keys(algorithm) - RECREATED.keys() - EXCLUDED - options.assign.keys()
+    for key, value in archive.data.items():
+        if isinstance(value, LargeValue) and key in needed:
+            raise value.error
+
+
 def _start(archive: Archive, options: Options) -> RebuildContext:
     """Return the context for an archive of SB3, after checks of what the caller passes."""
     if archive.format not in SB3_ARCHIVES:
@@ -257,6 +275,7 @@ def _start(archive: Archive, options: Options) -> RebuildContext:
             hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
         refuse(f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}")
     name, certain, _ = archive.algorithm
+    _require_read(archive, name, options)
     her, why_no_her = None, ""
     if name == "HER":
         name, her, why_no_her = read_her(archive)

@@ -161,7 +161,7 @@ class FileScanner(PickleScanner):
             return False
         if END_SIGNATURE in bytes(source.view(end, source.size - end)):
             return False
-        return self.scan_large_pickle(source, location, 0)
+        return self.scan_large_pickle(source, location, 0) is not None
 
     def _scan_other(self, data: memoryview, location: Location, depth: int, *, is_sidecar: bool) -> None:
         """Scan what is neither a zip nor a pickle: text is plain data, anything else is unknown."""
@@ -242,9 +242,7 @@ class FileScanner(PickleScanner):
             large = open_large_member(entries, name)
             self.scan_pth(read_member(self, entries, name, location) if large is None else large, inner, depth + 1)
         elif name == DATA_ENTRY:
-            is_large = data_entry.is_large(entries.entries[name].size, self.budget.limits)
-            if not (is_large and self._scan_large_data(entries, name, inner, depth + 1)):
-                self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth + 1)
+            self._scan_data_entry(entries, name, location, depth + 1)
         elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
             content = read_member(self, entries, name, location)
             try:
@@ -418,14 +416,19 @@ class FileScanner(PickleScanner):
             return
         self._scan_decoded(decoded, location, depth)
 
-    def _scan_large_data(self, entries: Entries, name: str, location: Location, depth: int) -> bool:
-        """Scan ``data`` of which values may be left out; return whether it can be parsed."""
+    def _scan_data_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:
+        """Scan ``data``; of a large one, values that are left out stay where they are."""
+        inner = location.within(name)
+        if not data_entry.is_large(entries.entries[name].size, self.budget.limits):
+            self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth)
+            return
         try:
             decoded = data_entry.decode_large(entries.stream(name), self.budget, partial(entries.source, name))
-        except SbformatError:
-            return False
-        self._scan_decoded(decoded, location, depth)
-        return True
+        except SbformatError as error:
+            self.add(inner.broken(error))
+            self.scan_damaged_data(read_member(self, entries, name, location, copies=0), inner, depth)
+            return
+        self._scan_decoded(decoded, inner, depth)
 
     def _scan_decoded(self, decoded: Mapping[str, Any], location: Location, depth: int) -> None:
         if SERIALIZED_MARKER in decoded:
@@ -433,26 +436,29 @@ class FileScanner(PickleScanner):
         with self.postpone_nested():
             for key, value in decoded.items():
                 inner = Location(location.entry, key)
-                meaning: object = value
+                meaning, hints = value, value
                 if isinstance(value, LargeValue):
-                    self._scan_large_value(value, inner, depth)
+                    meaning, hints = self._scan_large_value(value, inner, depth)
                 elif isinstance(value, Serialized):
-                    meaning = self._scan_serialized(value, inner, depth)
-                self._scan_hidden(dict(value.hints) if isinstance(value, Serialized) else value, inner, depth)
+                    meaning, hints = self._scan_serialized(value, inner, depth), dict(value.hints)
+                self._scan_hidden(hints, inner, depth)
                 self.add(*judge_data_value(key, meaning, inner))
 
-    def _scan_large_value(self, value: LargeValue, location: Location, depth: int) -> None:
-        """Judge a pickle that is too large to decode its base64; any other large value is a finding."""
-        source = value.open_pickle(self.budget.limits)
-        if source is not None and self.scan_large_pickle(source, location, depth):
-            return
-        if source is not None and source.size <= self.budget.limits.pickle_bytes:
-            with suppress(LimitError), self.budget.temporary():  # of the memory
+    def _scan_large_value(self, value: LargeValue, location: Location, depth: int) -> tuple[object, dict[str, Any]]:
+        """Judge a pickle that was left out, as far as it can be read; return what it means, and its hints."""
+        with suppress(SbformatError), self.budget.temporary():
+            source, hints = value.open_pickle(self.budget.limits) or (None, {})
+            if source is not None and source.size <= self.budget.limits.pickle_bytes:
                 self.budget.keep(_COPIES * source.size)
-                self.scan_blob(bytes(source.view(0, source.size)), location, depth)
-                return
+                judged = self.scan_blob(bytes(source.view(0, source.size)), location, depth)
+                return judged.value if judged is not None else None, hints
+            judged = self.scan_large_pickle(source, location, depth) if source is not None else None
+            if judged is not None:
+                return judged.value, hints
         self.add(location.broken(value.error))
-        self.scan_damaged_data(value.source().view(0, min(value.nbytes, MAX_RECOVERED)), location, depth)
+        with suppress(SbformatError):
+            self.scan_damaged_data(value.source().view(0, min(value.nbytes, MAX_RECOVERED)), location, depth)
+        return None, {}
 
     def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
         """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""

@@ -185,21 +185,20 @@ class PickleScanner(ABC):
                 return raw, found
             window = window * 8 if isinstance(rest, Unread) else allowed
 
-    def scan_large_pickle(self, source: Source, location: Location, depth: int) -> bool:
-        """Judge one pickle that exceeds ``pickle_bytes``, such as a replay buffer; return whether it is one.
+    def scan_large_pickle(self, source: Source, location: Location, depth: int) -> Judged | None:
+        """Judge one pickle that exceeds ``pickle_bytes``, such as a replay buffer; return None if it is none.
 
         Its arrays stay in the file and are examined one at a time.
         """
         if source.size <= self.budget.limits.pickle_bytes and not isinstance(source, InflatedSource):
-            return False
+            return None
         from sbformat.pkl.out_of_core import decode_large
 
         try:
             pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
-            return False
-        self.judge(pickle, b"", location, depth)
-        return True
+            return None
+        return self.judge(pickle, b"", location, depth)
 
     # -- bytes in pickles -----------------------------------------------------------------------------
 
