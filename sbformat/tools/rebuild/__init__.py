@@ -53,7 +53,7 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.data import LargeValue
+from sbformat.data import LargeValue, Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape, quote, require_names, require_type
 from sbformat.folders.agents import find_in_folder
 from sbformat.formats.vecnormalize.bundled import ENTRIES as STATISTICS_ENTRIES
@@ -65,8 +65,9 @@ from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
-from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.nets.wrappers import unwrap
+from sbformat.pkl import Global, decode_pickle
 from sbformat.pth import StateDict
 from sbformat.reader import read
 from sbformat.schema import known_keys
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
+    from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.sb2 import Conversion
 
 
@@ -224,7 +226,7 @@ def _note_mapped(report: RebuildReport, carried: Mapping[str, list[str]], target
     kept = {(required.key, required.name) for required in report.requires}
 
     def add(row: Row) -> Row:
-        names = carried.get(row.key or "", []) if row.entry == DATA_ENTRY else []
+        names = carried.get(row.key or "", []) if row.entry == DATA_ENTRY and row.action != "dropped" else []
         names = [name for name in names if (row.key, targets[name]) in kept]
         notes = [f"{escape(name, 200)}, carried by value, is {targets[name]} now" for name in names]
         return row._replace(action="translated", message="; ".join([row.message, *notes])) if notes else row
@@ -253,8 +255,18 @@ def rebuild_with(archive: Archive, options: Options, original: Archive | None = 
         with contextlib.suppress(SbformatError):
             version = archive.stable_baselines3_version
     rows = add_values(rows, original or archive, made, name)
-    requires = tuple(context.allowed.required)
+    requires = _list_kept(made, context.allowed.required)
     return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, requires, sb2_algorithm))
+
+
+def _list_kept(made: Archive, required: list[Required]) -> tuple[Required, ...]:
+    """Return those names that the result has: a value may have been dropped after its names were noted."""
+    found: dict[str, set[Pair]] = {}
+    for key in {row.key.partition("/")[0] for row in required}:
+        value = made.data.get(key)
+        log = decode_pickle(value.pickle, Budget(made.limits)).log if isinstance(value, Serialized) else []
+        found[key] = {step.pair for step in log if isinstance(step, Global)}
+    return tuple(row for row in required if row.pair in found[row.key.partition("/")[0]])
 
 
 def _require_read(archive: Archive, algorithm: str | None, options: Options) -> None:

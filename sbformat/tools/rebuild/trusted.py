@@ -271,7 +271,8 @@ def name_class(carried: CarriedClass) -> str:
 def _require_own(name: str, target: str) -> Pair:
     """Return the pair of a name of the caller's own module that a class is mapped to."""
     module, _, last = target.rpartition(".")
-    if not module or not all(part.isidentifier() for part in target.split(".")):
+    parts = target.split(".")
+    if not module or parts[0] == "builtins" or not all(part.isidentifier() and part[:2] != "__" for part in parts):
         refuse(f"{quote(name)} cannot be mapped to {quote(target)}: expected the dotted name of a class: MODULE.CLASS")
     why = describe_harm((module, last)) or ("is a known name" if _list_known(target) else None)
     if why:

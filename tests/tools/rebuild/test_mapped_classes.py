@@ -127,8 +127,29 @@ def test_a_class_in_something_that_is_dropped_is_not_reported_as_mapped() -> Non
     assert_no_code(result)
 
 
+@check_each("key", ["learning_rate", "clip_range", "clip_range_vf"])
+def test_a_dropped_value_with_a_mapped_class_requires_nothing(key: str) -> None:
+    carried = Carried()
+    made, rows, report = rebuilt(with_keys(**{key: carried.blob([carried.cls])}), map_names={NET: OWN})
+    assert key not in made.data
+    assert rows[key].action == "dropped"
+    assert report.requires == ()
+    assert " now" not in str([row.message for row in report.rows if row.key == key])
+
+
 @check_each(
-    "target", ["os.system", "builtins.eval", "torch.nn.ReLU", "torch.optim.adam.Adam", "Net", "a b.Net", "mine."]
+    "target",
+    [
+        "os.system",
+        "builtins.eval",
+        "builtins.print",
+        "mine.__class__.x",
+        "torch.nn.ReLU",
+        "torch.optim.adam.Adam",
+        "Net",
+        "a b.Net",
+        "mine.",
+    ],
 )
 def test_what_a_class_cannot_be_mapped_to(target: str) -> None:
     carried = Carried()
