@@ -236,9 +236,9 @@ def _describe_archive(archive: Archive) -> str:
 
 def check_allowed(args: argparse.Namespace) -> None:
     """Refuse names of ``--allow`` that cannot be allowed, before any file is opened."""
-    from sbformat.tools.scan import scan
-
     if args.allow:
+        from sbformat.tools.scan import scan
+
         try:
             scan(b"", allow=args.allow)
         except ValueError as error:

@@ -36,6 +36,11 @@ VALIDATE: Final = opt.Command(
             "the release of SB3 to load the agents with, such as 2.9, or installed: that of this environment, with its "
             "Python and numpy; each reason why it does not load one whole has a command that helps",
         ),
+        opt.repeated(
+            "--allow",
+            "NAME",
+            "with --target, a class of your own that can be imported there, as it was saved; repeatable",
+        ),
         opt.flag("--skip-others", "pass over zips that have no entry of an agent, such as those of documents"),
         opt.JOBS,
         opt.reading("csv"),
@@ -48,6 +53,7 @@ def run_validate(args: argparse.Namespace) -> int:
     from sbformat.schema import known_keys
 
     _many.use_absolute_paths(args)
+    _files.check_allowed(args)
     paths = list(_files.expand_paths(args.paths))
     if len(paths) > 1:
         known_keys(None)  # imports jsonschema before processes are forked
@@ -92,18 +98,19 @@ def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
             "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
             "problems": [row._asdict() for row in problems],
         }
-        return report if args.target is None else {**report, "target": _check_target(archive, path, args.target)}
+        return report if args.target is None else {**report, "target": _check_target(archive, path, args)}
 
     return _files.report_errors(path, work)
 
 
-def _check_target(archive: Archive, path: str, target: str) -> dict[str, Any]:
+def _check_target(archive: Archive, path: str, args: argparse.Namespace) -> dict[str, Any]:
     """Return whether a release of SB3 loads an archive whole, as JSON has it, with commands for this file."""
     from sbformat.tools.check_target import check_target
 
     name = "FILE" if path == _files.STANDARD_STREAM else shlex.quote(_files.name_input(path))
-    made = check_target(archive, target=target, name=name).to_json()
+    made = check_target(archive, target=args.target, allow=args.allow, name=name).to_json()
     for reason in made["reasons"]:
+        reason["message"] = opt.name_option(reason["message"])
         reason["help"] = [opt.name_option(line) for line in reason["help"]]
     return made
 
@@ -118,6 +125,8 @@ def _print_all(reports: list[dict[str, Any]]) -> None:
         is_lost = [("message" in report and report["outcome"] != _SKIPPED) for report in reports]
         counts = Counter(_NOT_READ if lost else report["outcome"] for report, lost in zip(reports, is_lost))
         others = "".join(f", {counts[word]:,} {word}" for word in (_NOT_READ, _SKIPPED) if counts[word])
+        loaded = Counter(report["target"]["loads_whole"] for report in reports if "target" in report)
+        others += f"; {loaded[True]:,} loaded whole, {loaded[False]:,} not" if loaded else ""
         printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{others}")
 
 

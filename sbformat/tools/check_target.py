@@ -24,6 +24,7 @@ Worked example: MaskablePPO of SB3 1.3 and gym 0.21, for SB3 2.9::
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -31,7 +32,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY
 from sbformat.data import LargeValue, Serialized
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape, quote, require_type
+from sbformat.errors import (
+    MissingEntryError,
+    SbformatError,
+    UnsupportedError,
+    escape,
+    quote,
+    require_names,
+    require_type,
+)
 from sbformat.folders.agents import find_in_folder
 from sbformat.immutable import Record
 from sbformat.known import changes
@@ -126,7 +135,12 @@ class _Environment(Record):
 
 
 def check_target(
-    source: Archive | SourceLike, *, target: str, limits: Limits = DEFAULT_LIMITS, name: str = "FILE"
+    source: Archive | SourceLike,
+    *,
+    target: str,
+    allow: Collection[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+    name: str = "FILE",
 ) -> TargetReport:
     """Return whether SB3's own ``load`` loads an archive whole, without ``custom_objects``, and if not, why.
 
@@ -141,6 +155,8 @@ def check_target(
     :param source: an archive, or what :func:`sbformat.read` takes. Of the folder of a run, its agent is checked
     :param target: a release of SB3, ``1.6`` to ``2.9``, with whatever Python and with the newest releases that it
         supports of all else; or ``installed``: the releases of SB3, Python and the rest of the running environment
+    :param allow: exact dotted names of classes of your own: they can be imported where SB3 loads the agent, and are
+        those that it was saved with, so the network that they make is taken to have the stored weights
     :param limits: as in :func:`sbformat.read`
     :param name: what commands in ``help`` call the file
     :return: the target, and the reasons in the order of what to do
@@ -148,12 +164,13 @@ def check_target(
     :raises SbformatError: when it cannot be read
     """
     require_type(target, str, "a release of SB3 such as '2.9', or 'installed'")
+    allowed = frozenset(require_names(allow, "allow"))
     environment = _find_environment(target)
     chosen = find_in_folder(source, limits)
     archive = read(source if chosen is None else chosen.path, limits=limits)
     if archive.format in OBJECTS:
         raise UnsupportedError(f"expected an agent, got {KIND_TITLES[archive.format]}")
-    found = list(_Check(archive, environment, name).run())
+    found = list(_Check(archive, environment, name, allowed).run())
     found.sort(key=lambda reason: _CAUSES.index(reason.cause))
     return TargetReport(environment.version, environment.described, tuple(found))
 
@@ -269,12 +286,14 @@ _SYSTEMS: Final = {"PosixPath": "posix", "WindowsPath": "nt"}
 class _Check:
     """One archive, and what is known of it for an environment."""
 
-    def __init__(self, archive: Archive, environment: _Environment, name: str) -> None:
+    def __init__(self, archive: Archive, environment: _Environment, name: str, allowed: frozenset[str]) -> None:
         self.archive = archive
         self.environment = environment
-        self.command = f"sbformat rebuild {name} -o NEW.zip --target {environment.release}"
+        allows = "".join(f" --allow {row}" for row in sorted(allowed))
+        self.command = f"sbformat rebuild {name} -o NEW.zip --target {environment.release}{allows}"
         self.name = name
-        self.scanned = scan(archive)
+        self.allowed = allowed
+        self.scanned = scan(archive, allow=allowed)
         self.rebuilt: Rebuilt | None = None
         self.refused = ""
         """Why it cannot be rebuilt."""
@@ -301,12 +320,13 @@ class _Check:
             yield from self.check_data(self.rebuilt.report, stated)
             yield from (reason for reason in self.check_entries(self.rebuilt) if reason.entry not in stated)
         elif not found:
-            yield self.reason("unchecked", DATA_ENTRY, "what SB3 makes of it is not known")
+            why = "it carries code, which only running it shows" if self.code else "what SB3 makes of it is not known"
+            yield self.reason("unchecked", DATA_ENTRY, f"not checked: {why}", sorted(self.code))
 
     def rebuild(self) -> None:
         """Rebuild the archive, or note why that is refused."""
         try:
-            self.rebuilt = rebuild_with(self.archive, Options(self.environment.release))
+            self.rebuilt = rebuild_with(self.archive, Options(self.environment.release, allow=self.allowed))
         except (SbformatError, MissingEntryError) as error:
             self.refused = str(error)
 
@@ -326,7 +346,7 @@ class _Check:
             if problem.level == "error":
                 cause: Cause = "network" if problem.kind == "mismatch" else "invalid"
                 keys = (problem.loc.removeprefix("/"),) if problem.key else ()
-                yield self.reason(cause, problem.entry, problem.message, keys, f"sbformat validate {self.name}")
+                yield self.reason(cause, problem.entry, problem.message, keys)
         harmful = next((row for row in self.scanned.findings if row.reason == "harmful"), None)
         if harmful is not None:
             message = f"do not load it: {harmful.message}"
@@ -378,8 +398,11 @@ class _Check:
             try:
                 log = decode_pickle(value.pickle, budget).log
             except SbformatError as error:
-                cause: Cause = "unchecked" if isinstance(value, LargeValue) else "invalid"
-                yield self.reason(cause, DATA_ENTRY, f"it cannot be decoded: {error.message}", (key,))
+                if isinstance(value, LargeValue):
+                    drop = f"sbformat edit {self.name} -o NEW.zip --unset {shlex.quote(key)}"
+                    yield self.reason("unchecked", DATA_ENTRY, f"not checked: {error.message}", (key,), drop)
+                else:
+                    yield self.reason("invalid", DATA_ENTRY, f"it cannot be decoded: {error.message}", (key,))
                 continue
             for node in log:
                 if type(node) is Call:
@@ -387,7 +410,9 @@ class _Check:
                         code.append(key)
                     if _is_code(node) and type(node.args) is tuple:
                         self.pythons.add(PYTHONS.get(len(node.args), "unknown"))
-                why = _judge_name(pair, self.environment) if (pair := _find_name(node)) is not None else None
+                pair = _find_name(node)
+                is_judged = pair is not None and ".".join(pair) not in self.allowed
+                why = _judge_name(pair, self.environment) if is_judged else None  # type: ignore[arg-type]
                 if why is not None and key not in keys.setdefault(why, []):
                     keys[why].append(key)
         for (cause, message), concerned in keys.items():
@@ -415,13 +440,17 @@ class _Check:
         other = f", not of {here}" if here else ""
         message = f"functions or classes pickled by value are bytecode of Python {own}{other}: no other runs it"
         is_possible = saved is not None and saved >= changes.oldest_python(self.environment.release)
-        first = f"load it with Python {own}, which saved it: --target installed is exact there" if is_possible else ""
+        first = (
+            f"load it with Python {own}, which saved it; --target installed checks that there" if is_possible else ""
+        )
         yield self.reason("python", DATA_ENTRY, message, keys, first)
 
     def advise(self, cause: Cause, message: str) -> str:
         """Return what helps against a name that is missing, before ``rebuild``."""
-        if cause == "numpy":
+        if cause == "numpy" and self.environment.release >= changes.GYMNASIUM:  # gym 0.21 needs numpy 1
             return "pip install 'numpy<2'" if "removed" in message else "pip install 'numpy>=2'"
+        if cause == "class" and "importable" in message:
+            return "make it importable there; --allow NAME says that it is"
         if cause == "cloudpickle":
             return "pip install 'cloudpickle<3'" if "removed" in message else "pip install -U cloudpickle"
         return ""
@@ -473,7 +502,8 @@ class _Check:
             elif why := _compare_tensors(old[name], new[name]):
                 yield self.reason("network", entry, why)
         for problem in iter_problems(rebuilt.archive):
-            if problem.kind == "unchecked" or problem.level == "error":
+            is_vouched = any(name in problem.message for name in self.allowed)  # the network of an allowed class
+            if (problem.kind == "unchecked" and not is_vouched) or problem.level == "error":
                 yield self.reason("unchecked", problem.entry, problem.message)
         pairs = (self.archive.pytorch_variables, rebuilt.archive.pytorch_variables)
         before, after = (set() if part is None else set(part.tensors()) for part in pairs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
+from sbformat import Limits
 from sbformat.errors import UnsupportedError
 from sbformat.known.changes import RELEASES
 from sbformat.tools.check_target import TargetReason, TargetReport, check_target
@@ -204,9 +205,30 @@ def test_what_rebuild_drops_is_said_with_the_option_that_keeps_it() -> None:
 
 
 def test_why_rebuild_is_refused_is_said() -> None:
-    (line,) = only(with_keys(observation_space=blob(new("mine", "MyBox", {"_shape": (4,)})))).help
+    _, line = only(with_keys(observation_space=blob(new("mine", "MyBox", {"_shape": (4,)})))).help
     assert "is refused: " in line
     assert "--allow mine.MyBox" in line
+
+
+def test_a_class_that_is_allowed_can_be_imported_there() -> None:
+    archive = with_keys(learning_rate=blob(new("mine", "Cosine", {"start": 1.0})), lr_schedule=...)
+    assert check_target(archive, target="2.9", allow=["mine.Cosine"]).loads_whole
+    report = check_target(archive, target="2.9", allow=["mine.Other"])
+    assert [reason.cause for reason in report.reasons] == ["class"]
+    assert any("--allow mine.Other" in line for line in report.reasons[0].help)
+    with pytest.raises(ValueError, match="cannot be allowed"):
+        check_target(archive, target="2.9", allow=["os.system"])
+
+
+def test_a_large_value_is_not_checked() -> None:
+    archive = sbformat.reads(sbformat.writes(with_keys(mine=list(range(20_000)))), limits=Limits(json_bytes=50_000))
+    reason = only(archive)
+    assert (reason.cause, reason.keys) == ("unchecked", ("mine",))
+    assert "--unset mine" in reason.help[0]
+
+
+def test_gym_has_no_numpy_2() -> None:
+    assert not [line for row in check_target(PPO, target="1.8").reasons for line in row.help if "numpy>=2" in line]
 
 
 def test_a_harmful_file_is_scanned_first() -> None:
