@@ -13,7 +13,6 @@ from __future__ import annotations
 import binascii
 import json
 import re
-import string
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -54,14 +53,14 @@ _SKIPPED_COST: Final = 8  # how much less work it is to find the end of a value 
 _DECODED_COPIES: Final = 2  # of the bytes in a pickle, in what it is decoded to
 _MEASURES: Final[tuple[LimitName, ...]] = ("json_bytes", "json_nodes", "memory_bytes")
 _BLOB_LIMITS: Final = frozenset({"blob_bytes", "blobs_bytes"})
-_TOP: Final = re.compile(rb"[\[\]{},:]")
-_BRACKET: Final = re.compile(rb"[\[\]{}]")
+_TOP: Final = rb"[\[\]{},:]"
+_BRACKET: Final = rb"[\[\]{}]"
 _BRACKETS: Final = bytes.maketrans(b"[{]}", b"(())")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _INSIDE: Final = 2  # depth of what is inside a value that is an array or an object
 _TYPE: Final = rb'\{\s*":type:"\s*:\s*"([^"\\\x00-\x1f]*)"'
 _BLOB: Final = _TYPE + rb'\s*,\s*":serialized:"\s*:\s*"'
-_BASE64: Final = (string.ascii_letters + string.digits + "+/=").encode()
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _DEEPEST: Final = 500
 """Levels of a value that is written. Python's encoder keeps the indentation of each level, which takes memory that
 grows with the square of the depth; until 3.13 it refuses 1,000 levels."""
@@ -395,7 +394,8 @@ class _Splitter:
             return
         outside = b"_".join(b"_" * len(part) if n % 2 != inside else part for n, part in enumerate(parts))
         begin = at = 0
-        while found := (_TOP if self._depth == 1 else _BRACKET).search(outside, at):
+        top, bracket = re.compile(_TOP), re.compile(_BRACKET)
+        while found := (top if self._depth == 1 else bracket).search(outside, at):
             at = found.end()
             token = found[0]
             if token in b"[{":

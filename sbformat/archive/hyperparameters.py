@@ -18,6 +18,7 @@ from sbformat.immutable import Record, thaw
 from sbformat.known import changes
 from sbformat.known.algorithms import ACTOR_CRITIC, ALGORITHMS, SIGNATURES, list_relatives
 from sbformat.pkl.tree import Node
+from sbformat.rendering import format_size
 from sbformat.values import decode_blob
 from sbformat.values.render import render_line
 
@@ -40,6 +41,12 @@ class Hyperparameter(Record):
     def __repr__(self) -> str:
         """Return one line: with shared parts, the repr of a value can be as long as a file wants."""
         return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+
+
+def describe_undecoded(value: Serialized) -> str:
+    """Return the type and the size of a value that is pickled, or left out, in a line."""
+    how = "left out" if isinstance(value, LargeValue) else "pickled"
+    return f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}"
 
 
 def decode_value(value: object, budget: Budget) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import pkl
+from sbformat.archive.hyperparameters import describe_undecoded
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
@@ -280,8 +281,7 @@ def _render_data_value(key: str, found: Hyperparameter) -> str:
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
-        how = "left out" if isinstance(value, LargeValue) else "pickled"
-        return f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}: {opt.name_option(found.why or '')}"
+        return f"{describe_undecoded(value)}: {opt.name_option(found.why or '')}"
     return render_line(value, key)
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sbformat.archive.hyperparameters import describe_undecoded
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, STATISTICS
 from sbformat.catalogue.collect import collect_episodes
 from sbformat.catalogue.rows import GROUPS, SENTENCE
 from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
-from sbformat.data import LargeValue, Serialized
+from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.page import format_number, format_shape, render_page
@@ -82,8 +83,7 @@ def make_setting(name: str, found: Hyperparameter) -> Setting:
     if found.how == "json":
         return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
     if isinstance(value, Serialized):
-        how = "left out" if isinstance(value, LargeValue) else "pickled"
-        return Setting(name, f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}", found.why or "")
+        return Setting(name, describe_undecoded(value), found.why or "")
     return Setting(name, render_line(value, name), found.why or "")
 
 

@@ -59,6 +59,11 @@ def oldest_python(target: Release) -> Release:
     return OLDEST_PYTHON[max(release for release in OLDEST_PYTHON if release <= target)]
 
 
+def name_space_library(target: Release) -> str:
+    """Return the library whose spaces a target has."""
+    return "gym" if target < GYMNASIUM else "gymnasium"
+
+
 def parse_target(text: str | Release) -> Release:
     """Return the target that a version such as ``2.9`` or ``2.9.2`` names."""
     target: Release | None = text if isinstance(text, Release) else None

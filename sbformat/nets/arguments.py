@@ -17,7 +17,6 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.known import changes
-from sbformat.known.dangerous import explain_danger
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import current_name, find
@@ -317,6 +316,8 @@ def unknown_value_error(value: object, key: str, expected: str = "a class") -> U
 
 def find_unknown_class(value: object) -> str | None:
     """Return the class of an object if it is unknown and not dangerous: a user's, which may extend a known one."""
+    from sbformat.known.dangerous import explain_danger
+
     name = value.func if isinstance(value, Call) else None
     if not isinstance(name, Global) or name.updates or find(name.pair).is_known or explain_danger(name.pair):
         return None

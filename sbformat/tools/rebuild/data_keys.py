@@ -293,7 +293,7 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     if kept is not None:
         context.keep(key, f"{show(meaning)}: its class is allowed: the loader imports it")
         return kept
-    library = "gym" if context.target < changes.GYMNASIUM else "gymnasium"
+    library = changes.name_space_library(context.target)
     form = f"a space of {library} instead of {meaning.library}" if meaning.library != library else "encoded again"
     random = "" if meaning.random is None else "; with a new random generator"
     context.translate(key, f"{show(meaning)}: {form}{random}")

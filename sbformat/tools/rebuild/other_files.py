@@ -22,11 +22,11 @@ from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import (
     BRANCH_EXTRACTORS,
-    GYMNASIUM,
     NEWEST,
     NORM_OBS_KEYS,
     NORMALIZED_ARGUMENT,
     NORMALIZED_IMAGES,
+    name_space_library,
     parse_target,
 )
 from sbformat.known.encoder import Encoder
@@ -132,7 +132,7 @@ def _rebuild_arguments(
         converted = value
         if name == "net_arch" and "ortho_init" in accepted:  # an actor-critic
             converted = network.net_arch or convert_net_arch(value, network, release)
-        library = "gym" if release < GYMNASIUM else "gymnasium"
+        library = name_space_library(release)
         if converted != value:
             value = converted
             rows.append(row(name, "translated", f"{render_line(value)}: the layers of both networks, none shared"))
@@ -272,7 +272,7 @@ def _space_row(entry: str, name: str, part: Any, value: VecNormalize, release: R
     if found is None:
         why = "the space is not known" if part is not None else "the target release does not have such a space"
         return Row(entry, name, "dropped", why, _INSTEAD)
-    library = "gym" if release < GYMNASIUM else "gymnasium"
+    library = name_space_library(release)
     if found.library != library:
         return Row(entry, name, "translated", f"a space of {library} instead of {found.library}", None)
     is_random = getattr(part, "random", None) is not None

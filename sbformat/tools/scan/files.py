@@ -76,7 +76,7 @@ from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
 from sbformat.tools.scan.sidecars import REPEATED, iter_python_tags, judge_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.archive.entries import Entries
     from sbformat.io.source import Source
@@ -404,33 +404,41 @@ class FileScanner(PickleScanner):
 
     def scan_data(self, content: memoryview, location: Location, depth: int) -> None:
         """Scan ``data``, or what should be ``data``."""
-        source = BytesSource(content)
-        try:
+
+        def decode() -> Mapping[str, Any]:
+            source = BytesSource(content)
             if data_entry.is_large(source.size, self.budget.limits):
-                decoded = data_entry.decode_large(iter_views(source, 0, source.size), self.budget, lambda: source)
-            else:
-                decoded = data_entry.decode(content, self.budget)
-        except SbformatError as error:
-            self.add(location.broken(error))
-            self.scan_damaged_data(content, location, depth)
-            return
-        self._scan_decoded(decoded, location, depth)
+                return data_entry.decode_large(iter_views(source, 0, source.size), self.budget, lambda: source)
+            return data_entry.decode(content, self.budget)
+
+        self._scan_decoded(decode, lambda: content, location, depth)
 
     def _scan_data_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:
         """Scan ``data``; of a large one, values that are left out stay where they are."""
-        inner = location.within(name)
+        inner, read = location.within(name), partial(read_member, self, entries, name, location, copies=0)
         if not data_entry.is_large(entries.entries[name].size, self.budget.limits):
-            self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth)
+            self.scan_data(read(), inner, depth)
             return
-        try:
-            decoded = data_entry.decode_large(entries.stream(name), self.budget, partial(entries.source, name))
-        except SbformatError as error:
-            self.add(inner.broken(error))
-            self.scan_damaged_data(read_member(self, entries, name, location, copies=0), inner, depth)
-            return
-        self._scan_decoded(decoded, inner, depth)
 
-    def _scan_decoded(self, decoded: Mapping[str, Any], location: Location, depth: int) -> None:
+        def decode() -> Mapping[str, Any]:
+            return data_entry.decode_large(entries.stream(name), self.budget, partial(entries.source, name))
+
+        self._scan_decoded(decode, read, inner, depth)
+
+    def _scan_decoded(
+        self,
+        decode: Callable[[], Mapping[str, Any]],
+        read: Callable[[], memoryview],
+        location: Location,
+        depth: int,
+    ) -> None:
+        """Scan the values of ``data``; if it cannot be decoded, what can be recovered of its bytes."""
+        try:
+            decoded = decode()
+        except SbformatError as error:
+            self.add(location.broken(error))
+            self.scan_damaged_data(read(), location, depth)
+            return
         if SERIALIZED_MARKER in decoded:
             self._scan_hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, location, depth)
         with self.postpone_nested():
