@@ -10,6 +10,7 @@ that all of them are in. Agents become ``.zip`` files, SB2's two files of statis
 
 from __future__ import annotations
 
+import argparse
 import os
 import unicodedata
 from functools import partial
@@ -40,7 +41,6 @@ from sbformat.rendering import count_noun
 from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from sbformat.limits import Limits
@@ -242,6 +242,7 @@ def run_many(args: argparse.Namespace) -> int:
     """Rebuild and copy all files; return 1 when an agent has something else now, 2 when a file was not written."""
     reports, others = _write_all(args, args.paths, args.output)
     _output.report_failures(reports)
+    _warn_of_unused(args, reports)
     if args.format == "json":
         _output.print_json(args.command, reports, others=others)
     else:
@@ -330,7 +331,27 @@ def _write_job(job: Job, args: argparse.Namespace, root: str) -> dict[str, Any]:
             return rebuild_file(job.source, job.output, args)
         except UnsupportedError as error:
             return {"copied": False, "message": str(error)}
-    return (rebuild_agent if job.step == "agent" else rebuild_statistics)(job.source, job.output, args)
+    return (_rebuild_agent if job.step == "agent" else rebuild_statistics)(job.source, job.output, args)
+
+
+def _rebuild_agent(source: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rebuild an agent; classes of ``--map`` that it does not carry are those of other agents."""
+    from sbformat.tools.rebuild.trusted import NotCarriedError
+
+    try:
+        return rebuild_agent(source, output, args)
+    except NotCarriedError as error:
+        pairs = [pair for pair in args.map_names if pair[0] != error.name]
+        return _rebuild_agent(source, output, argparse.Namespace(**{**vars(args), "map_names": pairs}))
+
+
+def _warn_of_unused(args: argparse.Namespace, reports: list[dict[str, Any]]) -> None:
+    """Warn of classes of ``--map`` that no agent carries."""
+    written = [report for report in reports if report["outcome"] == "ok"]
+    used = {required["name"] for report in written for required in report["requires"]}
+    for name, target in dict(args.map_names).items():
+        if written and target not in used:
+            _output.warn(f"--map {escape(f'{name}={target}', 200)}: no agent has a class {quote(name)} as code in it")
 
 
 def _find_objection(path: str, limits: Limits) -> str:

@@ -280,13 +280,25 @@ def _require_own(name: str, target: str) -> Pair:
     return module, last
 
 
+class NotCarriedError(UnsupportedError):
+    """A class to map is not in the archive.
+
+    :param name: the dotted name of the class
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def _refuse_unused(name: str, carried: set[str], imported: set[str]) -> NoReturn:
     """Refuse a class that is not carried by value."""
     if name in imported:
         other = "--as NAME=KNOWN (treat_as={...}) reads it as a known class, --allow NAME (allow=[...]) keeps it"
         refuse(f"{quote(name)} is not carried by value, but imported by its name: {other}")
     listed = ", ".join(quote(found) for found in sorted(carried)[:_MOST_LISTED]) or "none"
-    refuse(f"{quote(name)} cannot be mapped: no class of this name is carried by value; carried by value: {listed}")
+    message = f"{quote(name)} cannot be mapped: no class of this name is carried by value; carried by value: {listed}"
+    raise NotCarriedError(message, name)
 
 
 def _find_known(name: str, known: str) -> Pair:

@@ -190,3 +190,21 @@ def test_a_class_beside_a_call_whose_result_is_discarded_is_refused() -> None:
     archive = with_keys(policy_kwargs=carried.blob({"features_extractor_class": carried.cls}))
     with pytest.raises(UnsupportedError, match=f"policy_kwargs: '{NET}' cannot be mapped beside"):
         rebuild(archive, map_names={NET: OWN})
+
+
+def test_in_a_folder_agents_without_the_class_are_rebuilt_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    carried = Carried()
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    write(with_keys(policy_kwargs=carried.blob({"features_extractor_class": carried.cls})), folder / "custom.zip")
+    write(BASES["ppo"], folder / "plain.zip")
+    unused = ["--map", "__main__.Other=mymodule.Other"]
+    assert main(["rebuild", str(folder), "-o", str(tmp_path / "out"), "--map", f"{NET}={OWN}", *unused]) == 0
+    reference = {"features_extractor_class": Global("mymodule", "Net")}
+    assert read(tmp_path / "out" / "custom.zip").decode("policy_kwargs") == reference
+    assert read(tmp_path / "out" / "plain.zip").decode("policy_kwargs") != reference
+    error = capsys.readouterr().err
+    assert "__main__.Other=mymodule.Other: no agent has a class" in error
+    assert NET not in error
