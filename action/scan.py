@@ -1,8 +1,8 @@
 """Scan files and report to GitHub: the second step of the GitHub Action.
 
 What comes in, as environment variables: the inputs of ``action.yml`` (``SBFORMAT_PATH``, ``SBFORMAT_FAIL_ON``,
-``SBFORMAT_ALLOW``, ``SBFORMAT_LIMITS``, ``SBFORMAT_SARIF_FILE``), and what the runner sets (``GITHUB_WORKSPACE``,
-``GITHUB_OUTPUT``, ``GITHUB_STEP_SUMMARY``, ``RUNNER_TEMP``).
+``SBFORMAT_ALLOW``, ``SBFORMAT_BASELINE``, ``SBFORMAT_LIMITS``, ``SBFORMAT_SARIF_FILE``), and what the runner sets
+(``GITHUB_WORKSPACE``, ``GITHUB_OUTPUT``, ``GITHUB_STEP_SUMMARY``, ``RUNNER_TEMP``).
 
 What goes out: the SARIF log, the outputs, a summary, annotations of the worst findings, and the findings as text. The
 step itself succeeds, so that the log is uploaded; its output ``fails`` makes the last step fail.
@@ -58,6 +58,9 @@ class Finding(NamedTuple):
     rule: str
     url: str
     message: str
+    line: int
+    is_accepted: bool
+    """The baseline accepts it."""
 
 
 # -- the scan -----------------------------------------------------------------------------------------
@@ -74,6 +77,7 @@ def make_command() -> list[str]:
     command = [sys.executable, "-I", "-m", "sbformat", "scan", "--format", "sarif"]
     command += ["--fail-on", VERDICTS[-1] if fail_on == NEVER else fail_on]
     command += [f"--allow={name}" for name in list_lines("SBFORMAT_ALLOW")]
+    command += [f"--baseline={path}" for path in list_lines("SBFORMAT_BASELINE")[:1]]
     command += [f"--limit={limit}" for limit in list_lines("SBFORMAT_LIMITS")]
     return [*command, "--", *(list_lines("SBFORMAT_PATH") or ["."])]
 
@@ -92,9 +96,9 @@ def run_scan(sarif_path: str) -> tuple[int, str, dict[str, Any] | None]:
 
 
 def iter_findings(run: dict[str, Any]) -> Iterable[Finding]:
-    """Yield the results of a run, the worst first."""
+    """Yield the results of a run, the worst first, those that a baseline accepts last."""
     rules = {rule["id"]: rule["helpUri"] for rule in run["tool"]["driver"]["rules"]}
-    for result in sorted(run["results"], key=lambda result: -VERDICTS.index(result["properties"]["verdict"])):
+    for result in sorted(run["results"], key=rank):
         location = result["locations"][0]
         places = location.get("logicalLocations", [])
         yield Finding(
@@ -105,7 +109,14 @@ def iter_findings(run: dict[str, Any]) -> Iterable[Finding]:
             rule=result["ruleId"],
             url=rules[result["ruleId"]],
             message=result["message"]["text"].replace("{{", "{").replace("}}", "}"),
+            line=location["physicalLocation"]["region"]["startLine"],
+            is_accepted=bool(result.get("suppressions")),
         )
+
+
+def rank(result: dict[str, Any]) -> tuple[bool, int]:
+    """Return the key that sorts results."""
+    return bool(result.get("suppressions")), -VERDICTS.index(result["properties"]["verdict"])
 
 
 def list_errors(run: dict[str, Any]) -> list[str]:
@@ -154,17 +165,19 @@ def encode_property(text: str) -> str:
 
 
 def make_annotations(findings: Iterable[Finding]) -> list[str]:
-    """Return the commands that annotate files with their worst findings."""
+    """Return the commands that annotate files with their worst findings, but those that are accepted."""
     counts = dict.fromkeys(COMMANDS, 0)
     commands = []
     for row in findings:
+        if row.is_accepted:
+            continue
         counts[row.level] += 1
         if counts[row.level] <= MAX_ANNOTATIONS:
             title = encode_property(f"sbformat: {row.rule}")
             place = f"{escape(row.place, MAX_TEXT)}: " if row.place else ""
             message = encode_data(f"{place}{escape(row.message, MAX_TEXT)}")
             path = encode_property(escape(row.path, MAX_TEXT))
-            commands.append(f"::{COMMANDS[row.level]} file={path},line=1,title={title}::{message}")
+            commands.append(f"::{COMMANDS[row.level]} file={path},line={row.line},title={title}::{message}")
     return commands
 
 
@@ -205,11 +218,16 @@ def render_summary(run: dict[str, Any], findings: Sequence[Finding], errors: Seq
     return "\n".join(lines)
 
 
+def name_verdict(row: Finding) -> str:
+    """Return the verdict of a finding, and whether it is accepted."""
+    return f"{row.verdict} (accepted)" if row.is_accepted else row.verdict
+
+
 def render_row(row: Finding) -> str:
     """Return a finding as a row of the table."""
     link = f'<a href="{html.escape(row.url)}">{html.escape(row.rule)}</a>'
     where = render_code(row.place) if row.place else ""
-    texts = (row.verdict, render_code(row.path), where, link, render_code(row.message))
+    texts = (name_verdict(row), render_code(row.path), where, link, render_code(row.message))
     return f"<tr>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
 
 
@@ -236,7 +254,7 @@ def main() -> int:
     findings, errors = list(iter_findings(run)), list_errors(run)
     fails = status == COULD_NOT or (status != 0 and os.environ.get("SBFORMAT_FAIL_ON", "").strip() != NEVER)
     rows = [
-        f"{row.verdict}: {escape(row.path, MAX_TEXT)}: {escape(row.place, MAX_TEXT)}: {row.rule}: {row.message}"
+        f"{name_verdict(row)}: {escape(row.path, MAX_TEXT)}: {escape(row.place, MAX_TEXT)}: {row.rule}: {row.message}"
         for row in findings[:MAX_ROWS]
     ]
     print_stopped([*rows, *(escape(error, MAX_TEXT) for error in errors), *printed.splitlines(), count_verdicts(run)])

@@ -51,7 +51,7 @@ STANDARD_STREAM: Final = "-"
 """Standard input or standard output, as a file on a command line."""
 _INPUT_NAME: Final = "<stdin>"
 _OUTPUT_NAME: Final = "<stdout>"
-_INPUTS: Final = ("paths", "path", "other", "vecnormalize", "weights", "observation")
+_INPUTS: Final = ("paths", "path", "other", "vecnormalize", "weights", "observation", "baseline")
 """Names of arguments that are files to read; ``unbundle`` writes ``vecnormalize``."""
 _COPIED_BYTES: Final = 1 << 20
 

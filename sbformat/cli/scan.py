@@ -20,8 +20,9 @@ from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
-from sbformat.io.opening import find_roots, is_folder, is_remote
+from sbformat.io.opening import find_roots, is_folder, is_remote, open_source
 from sbformat.io.urls import hide_secrets, join_url
+from sbformat.limits import Budget
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS, Finding, ScanReport
 from sbformat.tools.scan.folders import Tree, is_unzipped_archive
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sbformat.limits import Limits
+    from sbformat.tools.scan.baseline import Applied
     from sbformat.tools.scan.findings import Skipped
 
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
-    "offset", "line", "names", "message",
+    "offset", "line", "names", "message", "accepted",
 )  # fmt: skip
 """A row for each finding; one for a file without findings."""
 NEVER: Final = "never"
@@ -65,11 +67,15 @@ SCAN: Final = opt.Command(
         opt.option(
             "--fail-on",
             "LEVEL",
-            "the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
+            "the lowest verdict with exit status 1: unknown (default), code, broken, dangerous, or never",
             choices=(*VERDICTS[1:], NEVER),
             default=VERDICTS[1],
         ),
         opt.ALLOW,
+        opt.one_of(
+            opt.option("--baseline", "FILE", "findings that are accepted: they are shown, and do not fail the scan"),
+            opt.option("--write-baseline", "FILE", "write a baseline that accepts what this scan finds"),
+        ),
         opt.flag("--list-skipped", "list the files of folders that have no verdict, with the reasons"),
         opt.JOBS,
         opt.common("sarif", "csv"),
@@ -79,11 +85,14 @@ SCAN: Final = opt.Command(
 
 def run_scan(args: argparse.Namespace) -> int:
     """Scan each file; 1 when a verdict reaches the level, 2 when a file could not be read."""
-    import sbformat.tools.scan
+    import sbformat.tools.scan  # noqa: F401 -- processes that are forked share it
 
     _many.use_absolute_paths(args)
     limits = _files.make_limits(args)
     _files.check_allowed(args)
+    items = _read_baseline(args, limits)
+    if items is None:
+        return _files.EXIT_COULD_NOT
     found = find_files(args.paths)
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
@@ -99,11 +108,31 @@ def run_scan(args: argparse.Namespace) -> int:
             report["names"] = found.names.get(report["path"], [])
         reports.append(report)
     pointers = [row["path"] for row in skipped if row["reason"] == "lfs-pointer"]
-    status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports, pointers))
+    status = _report_empty_folders(found.folders, reports, pointers)
     _output.report_failures(reports)
-    summary = _count_skipped(skipped, with_files=args.list_skipped)
+    if args.write_baseline:
+        status = max(status, _write_baseline(args, reports, items))
+    applied = _apply_baseline(args, reports, items)
+    status = max(status, _exit_status(reports, args.fail_on))
+    _print_reports(args, reports, _count_skipped(skipped, with_files=args.list_skipped), applied, status)
+    return status
+
+
+def _print_reports(
+    args: argparse.Namespace,
+    reports: list[dict[str, Any]],
+    summary: dict[str, Any],
+    applied: Applied | None,
+    status: int,
+) -> None:
+    """Print the reports in the format of the command line.
+
+    :param summary: the files without a verdict
+    :param applied: what the baseline accepts; None without one
+    """
     if args.format == "json":
-        _output.print_json("scan", reports, skipped=summary)
+        others: dict[str, Any] = {} if applied is None else {"baseline": applied._asdict()}
+        _output.print_json("scan", reports, skipped=summary, **others)
     elif args.format == "csv":
         _FORM.print_csv(reports)
     elif args.format == "sarif":
@@ -111,10 +140,17 @@ def run_scan(args: argparse.Namespace) -> int:
         from sbformat.tools.scan.sarif import render_sarif
 
         version = sbformat.__version__
-        _output.print_document(render_sarif(reports, summary, version=version, exit_code=status, root=os.getcwd()))
+        log = render_sarif(
+            reports,
+            summary,
+            version=version,
+            exit_code=status,
+            root=os.getcwd(),
+            has_baseline=applied is not None,
+        )
+        _output.print_document(log)
     else:
-        _print_text(_output.make_printer(), reports, summary)
-    return status
+        _print_text(_output.make_printer(), reports, summary, applied)
 
 
 def _report_empty_folders(
@@ -177,8 +213,90 @@ def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
         return _files.EXIT_COULD_NOT
     if fail_on == NEVER:
         return _files.EXIT_FINE
-    worst = max((VERDICTS.index(report["verdict"]) for report in reports), default=0)
+    worst = max(VERDICTS.index(verdict) for report in reports for verdict in _list_counted(report))
     return _files.EXIT_FINDINGS if worst >= VERDICTS.index(fail_on) else _files.EXIT_FINE
+
+
+def _list_counted(report: dict[str, Any]) -> list[str]:
+    """Return the verdicts of a file that the exit status depends on: those of findings that are not accepted."""
+    if report["omitted"]:  # findings that are not listed cannot be accepted
+        return [report["verdict"]]
+    return [VERDICTS[0], *(row["verdict"] for row in report["findings"] if not row.get("accepted"))]
+
+
+# -- the baseline -------------------------------------------------------------------------------------
+
+
+def _read_baseline(args: argparse.Namespace, limits: Limits) -> list[dict[str, Any]] | None:
+    """Return the items of the baseline that is used, or written again; None after the error of one that is not."""
+    path = args.baseline or args.write_baseline
+    if path is None or (args.write_baseline and not os.path.lexists(path)):
+        return []
+    from sbformat.tools.scan.baseline import read_baseline
+
+    def read() -> dict[str, Any]:
+        opened = open_source(_files.open_input(path, limits), budget=Budget(limits))
+        return {"items": read_baseline(bytes(opened.view(0, opened.size)), limits)}
+
+    report = _files.report_errors(path, read)
+    _output.report_failures([report])
+    return report.get("items")
+
+
+def _write_baseline(args: argparse.Namespace, reports: list[dict[str, Any]], items: list[dict[str, Any]]) -> int:
+    """Write a baseline that accepts the findings, and return the exit status of that.
+
+    :param items: those of the file that is replaced; they become those that are written
+    """
+    from sbformat.io.atomic import new_file, open_new
+    from sbformat.tools.scan.baseline import make_baseline, render_baseline
+
+    path = args.write_baseline
+    if not reports or any(report["outcome"] != "ok" for report in reports):
+        _files.write_remark(f"{escape(path, 1000)}: not written, because something could not be read")
+        return _files.EXIT_COULD_NOT
+
+    def write() -> dict[str, Any]:
+        items[:] = make_baseline(reports, items)
+        with new_file(path, overwrite=True) as temporary, open_new(temporary) as file:
+            file.write(render_baseline(items))
+        return {}
+
+    report = _files.report_errors(path, write, outputs=[path])
+    _output.report_failures([report])
+    if report["outcome"] != "ok":
+        return _files.EXIT_COULD_NOT
+    written, of_folders = (
+        sum(len(report["findings"]) for report in reports if bool(report["sha256"]) is has_digest)
+        for has_digest in (True, False)
+    )
+    _output.warn(f"wrote {escape(path, 1000)}: {count_noun(written, 'accepted finding')}")
+    if of_folders:
+        what = count_noun(of_folders, "finding")
+        _output.warn(f"{what} of folders cannot be accepted, because a folder has no digest")
+    return _files.EXIT_FINE
+
+
+def _apply_baseline(
+    args: argparse.Namespace, reports: list[dict[str, Any]], items: list[dict[str, Any]]
+) -> Applied | None:
+    """Mark the findings that the baseline accepts; None without one. Items that accept nothing are a remark."""
+    path = args.baseline or args.write_baseline
+    if path is None:
+        return None
+    from datetime import date
+
+    from sbformat.tools.scan.baseline import apply_baseline
+
+    applied = apply_baseline(reports, items, date.today())  # noqa: DTZ011 -- a date of the user's calendar
+    name = escape(_files.name_input(path), 1000)
+    for rows, what in ((applied.unmatched, "match no finding"), (applied.expired, "expired")):
+        if rows:
+            files = list(dict.fromkeys(str(row.get("path", row["sha256"])) for row in rows))
+            shown = ", ".join(escape(file, _CELL) for file in files[:_SHOWN_NAMES])
+            more = f", \u2026 {len(files) - _SHOWN_NAMES:,} more" if len(files) > _SHOWN_NAMES else ""
+            _output.warn(f"{name}: {len(rows):,} of {count_noun(len(items), 'item')} {what}: {shown}{more}")
+    return applied
 
 
 # -- JSON ---------------------------------------------------------------------------------------------
@@ -201,7 +319,9 @@ def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
+def _print_text(
+    printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any], applied: Applied | None
+) -> None:
     quiet = opt.is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
@@ -217,6 +337,9 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
         parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
         hint = "" if "files" in skipped else " (--list-skipped lists them)"
         printer.line(f"without a verdict: {'; '.join(parts)}{hint}")
+    if applied is not None and not quiet:
+        findings = sum(len(report.get("findings", ())) + report.get("omitted", 0) for report in reports)
+        printer.line(f"accepted by the baseline: {applied.accepted:,} of {count_noun(findings, 'finding')}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
 
@@ -230,11 +353,12 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
         return
-    worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
+    worst_first = sorted(report["findings"], key=_rank)
     are_named = all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"])
     listed = [(row, 0) for row in worst_first] if opt.is_verbose() else group_findings(worst_first)
     rows = [_list_cells(row, more, are_named=are_named) for row, more in listed]
-    printer.table("findings", ("verdict", "where", "rule", "names", "why"), rows, longest=_SENTENCE, leaves_out=(3,))
+    header = ("verdict", "baseline", "where", "rule", "names", "why")
+    printer.table("findings", header, rows, longest=_SENTENCE, leaves_out=(1, 4))
     if len(listed) < len(worst_first):
         shown = sum(more or 1 for _, more in listed)
         rest = f"\u2026 and {len(worst_first) - shown:,} more of other kinds; " if shown < len(worst_first) else ""
@@ -252,10 +376,16 @@ def _list_cells(row: dict[str, Any], more: int, *, are_named: bool) -> tuple[str
     :param are_named: the messages contain all names
     """
     place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _CELL)
+    status = "accepted" if row.get("accepted") else ""
     if more:
-        return (_render_verdict(row), place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
+        return (_render_verdict(row), status, place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
     place += "" if row["offset"] is None else f" at byte {row['offset']}"
-    return (_render_verdict(row), place, row["rule"], "" if are_named else _render_names(row), row["message"])
+    return (_render_verdict(row), status, place, row["rule"], "" if are_named else _render_names(row), row["message"])
+
+
+def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the key that sorts findings: the worst first, those that are accepted last."""
+    return (row.get("accepted", False), -VERDICTS.index(row["verdict"]), row["reason"] or "not")
 
 
 def group_findings(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
@@ -269,7 +399,8 @@ def group_findings(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any],
         return [(row, 0) for row in findings]
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in findings:
-        kinds.setdefault((_render_verdict(row), row["entry"], row["key"], row["rule"]), []).append(row)
+        kind = (_render_verdict(row), row.get("accepted"), row["entry"], row["key"], row["rule"])
+        kinds.setdefault(kind, []).append(row)
     for most in (3, 2, 1):
         listed: list[tuple[dict[str, Any], int]] = []
         for rows in kinds.values():

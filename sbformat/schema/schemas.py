@@ -99,7 +99,7 @@ OBJECTS: Final = {
 def load_schema(name: str) -> dict[str, Any]:
     """Return a schema of the project.
 
-    :param name: ``data``, ``sb2-data``, ``pickled``, ``graph`` or ``report``
+    :param name: ``data``, ``sb2-data``, ``pickled``, ``graph``, ``report`` or ``baseline``
     """
     return json.loads(_text(name))  # type: ignore[no-any-return]
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from sbformat.cli import main
 from sbformat.tools.scan.findings import VERDICTS
 from tests.helpers.bundled import PPO, ROOT
 
@@ -133,7 +134,26 @@ def test_names_and_limits_and_paths_are_lines(quick: ActionRunner) -> None:
     assert (run.status, run.outputs["verdict"]) == (1, "broken")
 
 
-@pytest.mark.parametrize("options", [{"fail_on": "cleann"}, {"allow": "os.system"}, {"limits": "x=1"}])
+def test_a_baseline_accepts_findings(quick: ActionRunner) -> None:
+    evil, baseline = quick.workspace / "models" / "evil.pkl", quick.workspace / "accepted.json"
+    evil.write_bytes(EVIL)
+    assert main(["scan", "--write-baseline", str(baseline), str(evil)]) == 0
+    (quick.workspace / "models" / "args.yml").write_text("a: 1\nb: !!python/name:my.name\n", "utf-8")
+    run = quick.run(path="models", baseline=" accepted.json ", fail_on="unknown")
+    assert (run.status, run.outputs["verdict"], run.outputs["exit-status"]) == (1, "dangerous", "1")
+    annotation, last = run.commands
+    assert (annotation.properties["file"], annotation.properties["line"]) == ("models/args.yml", "2")
+    assert "The scan failed" in last.message
+    assert run.summary.count("<td>dangerous (accepted)</td>") == 2
+    (quick.workspace / "models" / "args.yml").unlink()
+    run = quick.run(path="models", baseline="accepted.json")
+    assert (run.status, run.outputs["verdict"], run.outputs["exit-status"]) == (0, "dangerous", "0")
+    assert run.commands == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"fail_on": "cleann"}, {"allow": "os.system"}, {"limits": "x=1"}, {"baseline": "none"}]
+)
 def test_a_wrong_input_fails_the_step_with_the_reason(quick: ActionRunner, options: dict[str, str]) -> None:
     run = quick.run(**options)
     assert run.status == 2
@@ -237,7 +257,7 @@ def test_many_findings_stay_within_the_limits_of_github(quick: ActionRunner) -> 
 def test_a_summary_is_less_than_github_displays(character: str) -> None:
     scan: Any = runpy.run_path(str(ROOT / "action" / "scan.py"))
     long = character * 5000
-    row = scan["Finding"]("dangerous", "error", long, long, "dangerous-name", "https://example.org/", long)
+    row = scan["Finding"]("dangerous", "error", long, long, "dangerous-name", "https://example.org/", long, 1, False)
     run = {"artifacts": [], "invocations": [{"properties": {"skipped": {}}}]}
     summary = scan["render_summary"](run, [row] * 300, [long] * 300, fails=True)
     assert len(summary.encode()) <= 1_000_000

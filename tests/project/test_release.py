@@ -97,7 +97,7 @@ def test_files_have_the_time_of_the_epoch(dist: Path, wheel: Path) -> None:
         assert {(member.uid, member.uname) for member in tar} == {(0, "")}
 
 
-SCHEMAS: Final = ("data", "graph", "pickled", "report", "sb2-data")
+SCHEMAS: Final = ("baseline", "data", "graph", "pickled", "report", "sb2-data")
 READ_SCHEMA: Final = "from sbformat.schema import load_schema; print(load_schema('data')['$id'])"
 
 

@@ -30,7 +30,7 @@ def keys_of(name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["data", "report"])
+@pytest.mark.parametrize("name", ["data", "report", "baseline"])
 def test_the_schemas_are_schemas(name: str) -> None:
     Draft202012Validator.check_schema(load_schema(name))
 

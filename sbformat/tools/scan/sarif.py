@@ -95,16 +95,23 @@ _MAX_TEXT: Final = 1000
 
 
 def render_sarif(
-    reports: Sequence[Mapping[str, Any]], skipped: Mapping[str, Any], *, version: str, exit_code: int, root: str = ""
+    reports: Sequence[Mapping[str, Any]],
+    skipped: Mapping[str, Any],
+    *,
+    version: str,
+    exit_code: int,
+    root: str = "",
+    has_baseline: bool = False,
 ) -> dict[str, Any]:
     """Return the log of one run.
 
     :param reports: the reports of the files, as in ``schema/report.schema.json``
     :param root: absolute path of the folder that the scan ran in; an absolute path below it becomes relative
+    :param has_baseline: findings may be accepted; then every result says whether it is
     """
     read = [report for report in reports if report["outcome"] == "ok"]
     paths = _Paths(root)
-    rows = list(_iter_rows(read, paths))
+    rows = list(_iter_rows(read, paths, has_baseline=has_baseline))
     kept = _select_worst(rows)
     semantic = {"semanticVersion": version} if re.fullmatch(r"\d+\.\d+\.\d+", version) else {}
     rules = [_render_rule(*pair) for pair in _DESCRIBED]
@@ -187,7 +194,9 @@ def _render_artifact(report: Mapping[str, Any], paths: _Paths) -> dict[str, Any]
     return made
 
 
-def _iter_rows(reports: Iterable[Mapping[str, Any]], paths: _Paths) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _iter_rows(
+    reports: Iterable[Mapping[str, Any]], paths: _Paths, *, has_baseline: bool
+) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     """Yield each result after its rank, of which the lowest are kept.
 
     A rank is the place among the findings of the file when the worst is first, then the verdict, the worst first.
@@ -212,7 +221,16 @@ def _iter_rows(reports: Iterable[Mapping[str, Any]], paths: _Paths) -> Iterator[
                 "partialFingerprints": {"primaryLocationLineHash": f"{digest}:{seen[digest]}"},
                 "properties": {name: row[name] for name in ("verdict", "reason", "names", "offset")},
             }
+            if has_baseline:  # SARIF 3.27.23: all results of a run have suppressions, or none
+                result["suppressions"] = list(_iter_suppressions(row))
             yield (places[at], -badness[at]), result
+
+
+def _iter_suppressions(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the suppression of a finding that a baseline accepts."""
+    if row.get("accepted"):
+        why = row.get("justification")
+        yield {"kind": "external", "status": "accepted", **({"justification": escape(why, _MAX_TEXT)} if why else {})}
 
 
 def _select_worst(rows: Sequence[tuple[tuple[int, int], dict[str, Any]]]) -> list[dict[str, Any]]:
