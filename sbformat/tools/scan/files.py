@@ -436,8 +436,11 @@ class FileScanner(PickleScanner):
         try:
             decoded = decode()
         except SbformatError as error:
-            self.add(location.broken(error))
-            self.scan_damaged_data(read(), location, depth)
+            finding, raw = location.broken(error), read()
+            if error.offset is not None and not data_entry.is_large(raw.nbytes, self.budget.limits):
+                finding = finding._replace(line=bytes(raw[: error.offset]).count(b"\n") + 1)
+            self.add(finding)
+            self.scan_damaged_data(raw, location, depth)
             return
         if SERIALIZED_MARKER in decoded:
             self._scan_hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, location, depth)

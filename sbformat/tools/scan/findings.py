@@ -98,7 +98,7 @@ class Finding(Record):
     offset: int | None
     """Byte offset of the opcode in the pickle, or of the fault in the entry."""
     line: int | None
-    """Line of a YAML tag in the entry, from 1; None for findings that are not about text."""
+    """Line of a YAML tag, or of the fault in the JSON of ``data``, in the entry, from 1; None for other findings."""
     names: tuple[str, ...]
     """The dotted names involved, as CPython resolves them."""
     message: str

@@ -348,7 +348,8 @@ class Judged:
             message = f"sbformat does not know {shown}, which is passed to {callee} and may be called there; {advice}"
             self._add(node, "called-name", message, name)
         else:
-            message = f"sbformat does not know {shown}: loading imports its module, and calls nothing in it"
+            effect = "" if name in self._callees else ", and calls nothing in it"
+            message = f"sbformat does not know {shown}: loading imports its module{effect}"
             self._add(node, "unknown-name", message, name)
 
     def _judge_call(self, node: Call) -> None:
@@ -418,6 +419,11 @@ class Judged:
                     if isinstance(found, Global):
                         called.setdefault(id(found), name)
         return called
+
+    @cached_property
+    def _callees(self) -> set[str]:
+        """The names that the pickle itself calls, whose calls have findings of their own."""
+        return {name_of(node.func) for node in self.log if isinstance(node, Call) and isinstance(node.func, Global)}
 
     @cached_property
     def _plain_getters(self) -> set[int]:

@@ -5,8 +5,8 @@ subset of SARIF that GitHub displays (docs.github.com, "SARIF support for code s
 ``sarif-multitool`` checks:
 
 - What is found is in base64 within JSON within a zip, so it is at no line of the file. The result is at line 1,
-  because GitHub requires a line. Only a YAML tag has a line. The entry and the key are a logical location, the offset
-  of the opcode is a property.
+  because GitHub requires a line. Only YAML tags and faults in the JSON of ``data`` have lines. The entry and the key
+  are a logical location, the offset of the opcode is a property.
 - Of ``partialFingerprints``, GitHub reads ``primaryLocationLineHash``. What it computes by itself, from the text of
   line 1, would be the same for all findings of a rule in a file, and another after each training.
 - Paths are relative to the folder that the scan ran in, usually the workspace of the continuous integration.

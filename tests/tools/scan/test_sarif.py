@@ -378,3 +378,18 @@ def test_only_a_tag_of_the_file_itself_has_its_line() -> None:
     ):
         (result,) = run_of(report(finding("python-tag", entry=entry, key="", line=3), format=kind))["results"]
         assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == line
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("args.yml", b"a: 1\r\nb: 2\nc: !!python/object/apply:os.system [x]\n"), ("data", b'{\n "a": 1,\n "b": oops\n}')],
+)
+def test_a_finding_in_a_text_is_at_its_line(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    for path in (tmp_path / name, tmp_path):  # a file, and the file of a folder
+        found = scan(path)
+        rows = [row._asdict() for row in found.findings if row.rule in ("python-tag", "broken")]
+        (result,) = run_of(report(*rows, path=str(path), format=found.format))["results"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["region"] == {"startLine": 3}
+        assert place["artifactLocation"]["uri"].endswith(f"/{name}")

@@ -54,3 +54,11 @@ def test_a_limit_is_named_where_it_ends_a_pickle() -> None:
 def test_an_agent_is_named_where_statistics_are_expected() -> None:
     with pytest.raises(sbformat.MissingEntryError, match="this is an agent of PPO without statistics"):
         sbformat.read_vecnormalize(bundled.PPO)
+
+
+def test_a_name_that_the_pickle_calls_is_not_said_to_be_only_imported() -> None:
+    imported = "sbformat does not know my.Thing: loading imports its module"
+    called = sentences(sbformat.scan(pkl.dumps(new("my", "Thing", {"a": 1})))).splitlines()
+    assert any(line.startswith("an object of my.Thing() is created") for line in called)
+    assert imported in called
+    assert sentences(sbformat.scan(b"\x80\x02cmy\nThing\n.")) == f"{imported}, and calls nothing in it"
