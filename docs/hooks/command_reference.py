@@ -6,7 +6,7 @@ import argparse
 import html
 from typing import Final
 
-from sbformat.cli import build_parser
+from sbformat.cli import ALIASES, build_parser
 
 _INTRODUCTION: Final = """# Commands
 
@@ -22,12 +22,6 @@ progress to the standard error.
 """
 _HELP: Final = "show this help message and exit"
 _USAGE: Final = "usage: "
-
-
-def find_commands() -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    """Return the commands of the parser."""
-    actions = build_parser()._actions  # noqa: SLF001 -- argparse has no public way
-    return next(action for action in actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
 
 
 def escape_cell(text: str) -> str:
@@ -57,8 +51,10 @@ def name_argument(action: argparse.Action) -> str:
 
 def render_command(name: str, parser: argparse.ArgumentParser) -> str:
     """Return the section of a command."""
+    others = [alias for alias, command in ALIASES.items() if command == name]
+    also = [f"`sbformat {alias}` is the same command." for alias in others]
     usage = parser.format_usage().rstrip().replace("\n" + " " * len(_USAGE), "\n").removeprefix(_USAGE)
-    lines = [f"## {name}", "", parser.description or "", "", "```text", usage, "```", ""]
+    lines = [f"## {name}", "", " ".join([parser.description or "", *also]), "", "```text", usage, "```", ""]
     for group in parser._action_groups:  # noqa: SLF001
         actions = [action for action in group._group_actions if action.help not in (argparse.SUPPRESS, _HELP)]  # noqa: SLF001
         if not actions:
@@ -75,10 +71,19 @@ def render_command(name: str, parser: argparse.ArgumentParser) -> str:
     return "\n".join(lines)
 
 
+def name_command(action: argparse.Action) -> str:
+    """Return the names of a command as code."""
+    return ", ".join(f"`{name}`" for name in str(action.metavar).split(", "))
+
+
 def render_commands() -> str:
     """Return the page."""
-    commands = find_commands()
-    rows = [f"| [`{item.dest}`](#{item.dest}) | {escape_cell(item.help or '')} |" for item in commands._choices_actions]  # noqa: SLF001
-    table = "\n".join(["| command | what it does |", "|---|---|", *rows, ""])
-    sections = "\n".join(render_command(name, parser) for name, parser in commands.choices.items())
+    parser = build_parser()
+    rows = [
+        f"| {group} | [{name_command(action)}](#{action.dest}) | {escape_cell(action.help or '')} |"
+        for group, actions in parser.groups.items()
+        for action in actions
+    ]
+    table = "\n".join(["| | command | what it does |", "|---|---|---|", *rows, ""])
+    sections = "\n".join(render_command(name, command) for name, command in parser.commands.items())
     return _INTRODUCTION + table + _STATUS + "\n" + sections

@@ -1,8 +1,8 @@
-"""The command line: ``sbformat inspect | validate | scan | extract | diff | edit | convert | rebuild | bundle | ...``.
+"""The command line: ``sbformat inspect | report | diff | catalog | scan | validate | edit | rebuild | convert | ...``.
 
-In: the arguments of the process. Out: the exit status: 0 success, 1 findings, 2 failure. The table ``_COMMANDS`` has
-the module of each command, and its help in one line. A module is imported when its command is chosen: of a command
-``name``, it has the description ``NAME`` and the function ``run_name(args) -> int``.
+In: the arguments of the process. Out: the exit status: 0 success, 1 findings, 2 failure. The table ``COMMANDS`` has
+the module of each command, its group, and its help in one line. A module is imported when its command is chosen: of a
+command ``name``, it has the description ``NAME`` and the function ``run_name(args) -> int``.
 """
 
 from __future__ import annotations
@@ -18,34 +18,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any, Final
 
-_COMMANDS: Final = {
-    "inspect": ("inspect", "show the contents of archives"),
-    "validate": ("validate", "check archives against the schema and the rules, and whether SB3 loads them"),
-    "scan": ("scan", "show what loading files would run or import"),
-    "extract": ("convert", "write tensors to .safetensors, .npz or .npy files"),
-    "diff": ("diff", "compare two archives"),
-    "edit": ("diff", "change hyper-parameters, weights or entries"),
-    "convert": ("convert", "convert archives to safetensors and back, arrays to .pth"),
-    "rebuild": ("rebuild", "make an archive that is old or not trusted load in today's SB3"),
-    "bundle": ("bundle", "put the statistics of a VecNormalize into an archive"),
-    "unbundle": ("bundle", "take the statistics of a VecNormalize out of a bundle"),
-    "predict": ("agents", "compute an agent's actions for observations"),
-    "evaluate": ("agents", "run an agent in an environment (extra gym)"),
-    "export": ("agents", "write a policy as ONNX (extra onnx), C, or JSON with its weights"),
-    "report": ("report", "write a page of HTML about archives (extra report)"),
-    "catalog": ("catalog", "write a table with a row for each of many archives, and search it"),
-    "completion": ("completion", "write a script of completions for a shell (extra completion)"),
+COMMANDS: Final = {
+    "inspect": ("inspect", "look", "show the contents of archives"),
+    "report": ("report", "look", "write a page of HTML about archives (extra report)"),
+    "diff": ("diff", "look", "compare two archives"),
+    "catalog": ("catalog", "look", "write a table with a row for each of many archives, and search it"),
+    "scan": ("scan", "check", "show what loading files would run or import"),
+    "validate": ("validate", "check", "check archives against the schema and the rules, and whether SB3 loads them"),
+    "edit": ("diff", "change", "change hyper-parameters, weights or entries"),
+    "rebuild": ("rebuild", "change", "make an archive that is old or not trusted load in today's SB3"),
+    "convert": ("convert", "change", "convert archives to safetensors and back, arrays to .pth"),
+    "bundle": ("bundle", "change", "put the statistics of a VecNormalize into an archive"),
+    "unbundle": ("bundle", "change", "take the statistics of a VecNormalize out of a bundle"),
+    "predict": ("agents", "use", "compute an agent's actions for observations"),
+    "evaluate": ("agents", "use", "run an agent in an environment (extra gym)"),
+    "extract": ("convert", "use", "write tensors to .safetensors, .npz or .npy files"),
+    "export": ("agents", "use", "write a policy as ONNX (extra onnx), C, or JSON with its weights"),
+    "completion": ("completion", "other", "write a script of completions for a shell (extra completion)"),
+    "help": ("completion", "other", "print the help of all commands, or of one"),
 }
-"""The module of each command, and what it does."""
+"""The module of each command, its group in the help, and what it does."""
+ALIASES: Final = {"upgrade": "rebuild"}
+"""Second names of commands."""
 _OTHER_WORDS: Final = {
-    **dict.fromkeys(("upgrade", "update", "migrate", "modernize", "port", "repair", "fix"), "rebuild"),
+    **dict.fromkeys(("update", "migrate", "modernize", "port", "repair", "fix"), "rebuild"),
     **dict.fromkeys(("info", "show", "list", "cat", "print"), "inspect"),
     **dict.fromkeys(("check", "verify", "lint"), "validate"),
     **dict.fromkeys(("compare", "cmp"), "diff"),
     **dict.fromkeys(("set", "change", "modify"), "edit"),
     **dict.fromkeys(("run", "act", "enjoy"), "predict"),
 }
-"""Other names that people use for a command."""
+"""Other words for a command, which are not names of it: the error for one names the command."""
 _SHORTEST: Final = 3
 _EXIT_COULD_NOT: Final = 2
 _EXIT_INTERRUPTED: Final = 130
@@ -63,6 +66,21 @@ class Parser(argparse.ArgumentParser):
     """The parser of the whole command line, with the parsers of its commands."""
 
     commands: dict[str, argparse.ArgumentParser]
+    """By name, without the second names."""
+    groups: dict[str, list[argparse.Action]]
+    """The names and the help of the commands, by group."""
+
+    def format_help(self) -> str:
+        """Return the help, with a section for each group of commands."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, actions in (*self.groups.items(), (self._optionals.title, self._optionals._group_actions)):  # noqa: SLF001
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 def build_parser(*words: str) -> Parser:
@@ -74,18 +92,27 @@ def build_parser(*words: str) -> Parser:
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
         "or export their agents; put what is known of many into one table. No code in a file is ever executed.",
-        epilog="Exit status: 0 success, 1 findings, 2 failure.",
+        epilog="sbformat help COMMAND shows its options. Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )
-    parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"sbformat {sbformat.__version__}")
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    parser.commands = subparsers.choices
-    shown = words[:1] if words and words[0] in _COMMANDS else () if words == ("--version",) else _COMMANDS
+    parser.commands, parser.groups = {}, {}
+    chosen = {ALIASES.get(word, word) for word in words}
+    first = ALIASES.get(words[0], words[0]) if words else ""
+    shown = (first,) if first in COMMANDS else () if words in (("--version",), ("-V",)) else COMMANDS
     for name in shown:
-        added = subparsers.add_parser(name, help=_COMMANDS[name][1], formatter_class=_Formatter)
-        if not words or name in words:
+        _, group, text = COMMANDS[name]
+        others = [alias for alias, command in ALIASES.items() if command == name]
+        added = subparsers.add_parser(name, help=text, aliases=others, formatter_class=_Formatter)
+        added.set_defaults(command=name)  # whichever of its names was given
+        (action,) = subparsers._choices_actions[-1:]  # noqa: SLF001 -- argparse writes "rebuild (upgrade)"
+        action.metavar = ", ".join((name, *others))
+        parser.commands[name] = added
+        parser.groups.setdefault(group, []).append(action)
+        if not words or name in chosen:
             _configure(name, added)
     return parser
 
@@ -96,7 +123,7 @@ def _configure(name: str, parser: argparse.ArgumentParser) -> None:
 
     from sbformat.cli._options import add_options
 
-    module = import_module(f"sbformat.cli.{_COMMANDS[name][0]}")
+    module = import_module(f"sbformat.cli.{COMMANDS[name][0]}")
     command = getattr(module, name.upper())
     parser.description, parser.epilog = command.description, f"Example: {command.example}"
     add_options(parser, command.options)
@@ -153,9 +180,10 @@ def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
     """Parse the arguments; an error says what could be meant."""
     parser = build_parser(*(arguments or [""]))
     if not arguments:
-        parser.error(f"expected a command: {', '.join(_COMMANDS)}")
-    if arguments[0] not in _COMMANDS and not arguments[0].startswith("-"):
-        parser.error(explain_command(arguments[0], _COMMANDS))
+        parser.print_help(sys.stderr)
+        raise SystemExit(_EXIT_COULD_NOT)
+    if arguments[0] not in (*COMMANDS, *ALIASES) and not arguments[0].startswith("-"):
+        parser.error(explain_command(arguments[0], COMMANDS))
     for argument in arguments[: arguments.index("--")] if "--" in arguments else arguments:
         if argument[:1] == "-" and len(argument) > 1 and os.path.lexists(argument):
             from sbformat.errors import quote

@@ -52,7 +52,13 @@ class OneOf(Record):
     is_required: bool
 
 
-Options: TypeAlias = "tuple[Option | OneOf | Options, ...]"
+class Shared(Record):
+    """Options that several commands have. The help of a command has them in one group, after the command's own."""
+
+    options: Options
+
+
+Options: TypeAlias = "tuple[Option | OneOf | Shared | Options, ...]"
 """Options, or groups of them."""
 
 
@@ -94,15 +100,24 @@ def one_of(*options: Option, is_required: bool = False) -> OneOf:
     return OneOf(options, is_required)
 
 
-def add_options(parser: Any, options: Iterable[Any]) -> None:
-    """Add options and groups of them to a parser."""
+def add_options(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
+    """Add the options of a command to its parser: its own, then those that it shares with other commands."""
+    options = list(options)
+    _add_all(parser, [one for one in options if not isinstance(one, Shared)])
+    shared = [one.options for one in options if isinstance(one, Shared)]
+    if shared:
+        _add_all(parser.add_argument_group("shared options"), shared)
+
+
+def _add_all(parser: Any, options: Iterable[Any]) -> None:
+    """Add options and groups of them to a parser, or to a group of it."""
     for one in options:
         if isinstance(one, Option):
             parser.add_argument(*one.names, **one.settings)
         elif isinstance(one, OneOf):
-            add_options(parser.add_mutually_exclusive_group(required=one.is_required), one.options)
+            _add_all(parser.add_mutually_exclusive_group(required=one.is_required), one.options)
         else:
-            add_options(parser, one)
+            _add_all(parser, one)
 
 
 # -- values -------------------------------------------------------------------------------------------
@@ -251,27 +266,29 @@ FILES: Final = option("paths", "FILE", "archives, .pth and .pkl files, or folder
 AGENT: Final = option("path", "FILE", "an agent, or a folder with one and its statistics")
 ALLOW: Final = repeated("--allow", "NAME", "treat a dotted name as known; repeatable")
 FORCE: Final = flag("--force", "overwrite OUT")
-JOBS: Final[Options] = (
-    one_of(
-        option(
-            "--jobs",
-            "N",
-            "processes for many files; one for each processor by default",
-            type=partial(parse_count, most=_MOST_JOBS),
+JOBS: Final = Shared(
+    (
+        one_of(
+            option(
+                "--jobs",
+                "N",
+                "processes for many files; one for each processor by default",
+                type=partial(parse_count, most=_MOST_JOBS),
+            ),
+            option(
+                "--dask",
+                "ADDRESS",
+                "let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
+            ),
         ),
         option(
-            "--dask",
-            "ADDRESS",
-            "let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
+            "--worker-timeout",
+            "SECONDS",
+            f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
+            type=parse_seconds,
+            default=WORKER_TIMEOUT,
         ),
-    ),
-    option(
-        "--worker-timeout",
-        "SECONDS",
-        f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
-        type=parse_seconds,
-        default=WORKER_TIMEOUT,
-    ),
+    )
 )
 _COMMON: Final[Options] = (
     one_of(
@@ -291,19 +308,20 @@ _COMMON: Final[Options] = (
 )
 
 
-def common(*formats: str) -> Options:
+def common(*formats: str) -> Shared:
     """Return the options of every command.
 
     :param formats: output formats besides text and JSON
     """
     words = ("text for people (default)", "JSON", *(word.upper() for word in formats))
     text = f"{', '.join(words[:-1])} or {words[-1]}"
-    return (option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON)
+    return Shared((option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON))
 
 
-def reading(*formats: str) -> Options:
+def reading(*formats: str) -> Shared:
     """Return the options of every command that reads archives; see :func:`common`."""
-    return (*common(*formats), flag("--unchecked-crc", "also read a .pth that torch saved without CRCs"))
+    crc = flag("--unchecked-crc", "also read a .pth that torch saved without CRCs")
+    return Shared((*common(*formats).options, crc))
 
 
 def make_target() -> Option:

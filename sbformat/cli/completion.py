@@ -1,4 +1,4 @@
-"""``sbformat completion``: a script that completes commands, options and files in a shell."""
+"""``sbformat completion`` and ``help``: what the command line has, for a shell that completes it, and for people."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
 _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})  # names of arguments that are files
+_COMMAND: Final = "COMMAND"  # name of the argument that is a command
 COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
     description="Write a script that completes commands, options, their values and files in a shell. The script "
     "does not start sbformat: write it again after an update.",
     options=(opt.option("shell", "SHELL", ", ".join(_SHELLS), choices=_SHELLS),),
+)
+HELP: Final = opt.Command(
+    example="sbformat help scan",
+    description="Print the help of all commands, or of one, as --help does.",
+    options=(opt.option("name", _COMMAND, "a command; without it, all are listed", nargs="?"),),
 )
 
 
@@ -28,12 +34,29 @@ def run_completion(args: argparse.Namespace) -> int:
     except ModuleNotFoundError:
         _files.write_remark("to write completions, the package shtab is needed: pip install 'sbformat[completion]'")
         return _files.EXIT_COULD_NOT
-    from sbformat.cli import build_parser
+    from sbformat.cli import ALIASES, build_parser
 
     parser = build_parser()
     for command in parser.commands.values():
         for action in command._actions:  # noqa: SLF001 -- argparse lists them nowhere else
             if action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
+            elif action.metavar == _COMMAND:
+                action.choices = [*parser.commands, *ALIASES]
     sys.stdout.write(f"{shtab.complete(parser, args.shell).rstrip()}\n")
+    return _files.EXIT_FINE
+
+
+def run_help(args: argparse.Namespace) -> int:
+    """Print the help of all commands, or of one."""
+    from sbformat.cli import ALIASES, build_parser, explain_command
+
+    if args.name is None:
+        build_parser("--help").print_help()
+        return _files.EXIT_FINE
+    name = ALIASES.get(args.name, args.name)
+    parser = build_parser(name)
+    if name not in parser.commands:
+        raise opt.UsageError(explain_command(args.name, parser.commands))
+    parser.commands[name].print_help()
     return _files.EXIT_FINE

@@ -115,7 +115,7 @@ def main() -> None:
         "imported": sorted(name for name in PACKAGES if name in sys.modules),
         "statuses": statuses,
         "commands": sorted({words.partition(" ")[0] for words in statuses}),
-        "known": sorted(sbformat.cli._COMMANDS),
+        "known": sorted(sbformat.cli.COMMANDS),
     }
     sys.stdout.write(json.dumps(found))
 

@@ -15,7 +15,7 @@ import pytest
 
 import sbformat.__main__
 from sbformat import parallel
-from sbformat.cli import _output, build_parser, main
+from sbformat.cli import COMMANDS, _output, build_parser, main
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.forks import run_fresh
 from tests.helpers.many_archives import refuse_listing, write_archives
@@ -418,7 +418,8 @@ ARGUMENTS = (
     "", "--help", "--version", "nothing", "insp", "--bogus inspect", "inspect", "inspect --help", "inspect x --bogus",
     "inspect x --format xml", "inspect x --limit depth=1", "scan", "scan --help", "scan x --fail-on clean",
     "validate --help", "extract --help", "diff --help", "edit --help", "convert --help", "rebuild --help",
-    "bundle --help", "unbundle --help", "diff x", "edit x --bogus", "rebuild x -o", "-- inspect",
+    "bundle --help", "unbundle --help", "diff x", "edit x --bogus", "rebuild x -o", "-- inspect", "-V", "upgrade",
+    "upgrade --help", "help --help",
 )  # fmt: skip
 
 
@@ -440,10 +441,61 @@ def test_a_command_does_not_load_the_others() -> None:
     assert "multiprocessing" not in loaded
 
 
-@pytest.mark.parametrize("option", ["--version", "--help"])
+@pytest.mark.parametrize("option", ["--version", "-V", "--help"])
 def test_what_is_about_all_commands_loads_none_of_them(option: str) -> None:
     loaded = run_fresh(option).modules
     assert [name for name in loaded if name.startswith("sbformat.cli.")] == []
+
+
+def test_commands_are_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    sections = dict(re.findall(r"^(\w+):\n((?:  .*\n)+)", out, re.MULTILINE))
+    shown = {title: re.findall(r"^  (\w+)(?:, \w+)*  ", text, re.MULTILINE) for title, text in sections.items()}
+    assert list(shown) == ["look", "check", "change", "use", "other", "options"]
+    assert shown["check"] == ["scan", "validate"]
+    assert [name for title in list(shown)[:-1] for name in shown[title]] == list(COMMANDS)
+    assert "  rebuild, upgrade  " in out
+
+
+def test_help_is_that_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["scan"], ["upgrade"], ["help"]):
+        with pytest.raises(SystemExit):
+            main([*arguments, "--help"])
+        expected = capsys.readouterr()
+        assert main(["help", *arguments]) == 0
+        assert capsys.readouterr() == expected
+
+
+def test_without_a_command_the_help_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    expected = capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert (ended.value.code, capsys.readouterr()) == (2, ("", expected))
+
+
+def test_a_second_name_is_the_same_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out = run(capsys, "upgrade", PPO, "-o", tmp_path / "a.zip", "--format", "json")
+    assert (status, json.loads(out)["command"]) == (0, "rebuild")
+    with pytest.raises(SystemExit):
+        main(["upgrade", str(PPO)])
+    assert "sbformat rebuild: error: " in capsys.readouterr().err
+
+
+def test_shared_options_come_after_those_of_a_command() -> None:
+    owners: dict[str, list[str]] = {}
+    for name, parser in build_parser().commands.items():
+        titles = [group.title for group in parser._action_groups if group._group_actions]
+        assert titles[-1] == "shared options" or name in ("completion", "help")
+        for group in parser._action_groups:
+            for action in group._group_actions:
+                owners.setdefault((action.option_strings or [""])[-1], []).append(str(group.title))
+    for option in ("--format", "--quiet", "--color", "--limit", "--timeout", "--jobs", "--dask", "--unchecked-crc"):
+        assert set(owners[option]) == {"shared options"}, option
+    own = [option for option, titles in owners.items() if "shared options" in titles and len(titles) < 2]
+    assert own == []
 
 
 OTHERS = {

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sbformat.cli import build_parser, main
+from sbformat.cli import ALIASES, COMMANDS, main
 from tests.helpers.bundled import PPO, ROOT
 from tests.helpers.forks import run_fresh
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-COMMANDS = list(build_parser().commands)
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def script(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -
 
 @pytest.mark.parametrize("script", ["bash", "zsh", "fish", "tcsh", "powershell"], indirect=True)
 def test_every_command_and_its_options_are_in_the_script(script: str) -> None:
-    for word in (*COMMANDS, "fail-on", "vecnormalize", "unchecked-crc"):
+    for word in (*COMMANDS, *ALIASES, "fail-on", "vecnormalize", "unchecked-crc"):
         assert word in script
 
 
@@ -42,6 +40,9 @@ def test_every_command_and_its_options_are_in_the_script(script: str) -> None:
     [
         (["ins"], ["inspect"]),
         (["un"], ["unbundle"]),
+        (["up"], ["upgrade"]),
+        (["upgrade", "x", "--on-unknown", "k"], ["keep"]),
+        (["help", "pre"], ["predict"]),
         (["inspect", "--bl"], ["--blobs"]),
         (["scan", "--fail-on", ""], ["unknown", "code", "broken", "dangerous", "never"]),
         (["rebuild", "x", "--on-unknown", "k"], ["keep"]),
