@@ -256,7 +256,7 @@ def write_archive(archive: Archive, output: str, *, overwrite: bool) -> None:
 
 def make_limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the command line gives."""
-    return Limits()._replace(**dict(args.limit))
+    return DEFAULT_LIMITS._replace(**dict(args.limit)) if args.limit else DEFAULT_LIMITS
 
 
 class OtherFileError(Exception):

@@ -14,7 +14,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.errors import DataError, UnsupportedError, escape
+from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.io.urls import TIMEOUT
 from sbformat.limits import Limits
@@ -230,26 +230,6 @@ def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, st
     return made
 
 
-def parse_assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:
-    """Return the keys and values of ``--set``, parsed by the rules of ``data``."""
-    return [(key, _parse_value(key, text, limits)) for key, text in args.set]
-
-
-def _parse_value(key: str, text: str, limits: Limits) -> Any:
-    from sbformat.data import loads
-
-    try:
-        found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
-    except DataError as error:
-        raise DataError(
-            f"{escape(key)}: {escape(text)} is not a JSON value ({error.message}); "
-            f"put a text in double quotes: --set '{escape(key)}=\"...\"'"
-        ) from None
-    if len(found) != 1:
-        raise DataError(f"{escape(key)}: {escape(text)} is more than one JSON value")
-    return found[""]
-
-
 def name_option(message: str) -> str:
     """Return the message of a LimitError with the option of the command line, instead of the argument of Python."""
     return re.sub(_ADVICE, _name_options, message)
@@ -333,7 +313,7 @@ def make_target() -> Option:
 
 
 def assignments(text: str) -> Option:
-    """Return the option ``--set``, whose values :func:`parse_assignments` returns."""
+    """Return the option ``--set``, whose values ``_json.parse_assignments`` returns."""
     return repeated("--set", "KEY=JSON", text, type=partial(parse_pair, form="KEY=JSON"))
 
 

@@ -14,9 +14,9 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _progress
+from sbformat.cli import _files, _json, _output, _progress
 from sbformat.cli import _options as opt
-from sbformat.errors import DataError, SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder
 from sbformat.rendering import count_noun, format_size
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _NO_STATISTICS: Final = "none"
 _POLICY_KWARGS: Final = "--policy-kwargs"
 _ENV_KWARGS: Final = "--env-kwargs"
-_OBSERVATION: Final = "--observation"  # the option that can be JSON from standard input
-_JSON_NUMBERS: Final = r"[\s\d.,;eE+-]+"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
 """Outputs of recurrent policies that are too long for a table; JSON has them."""
 _SIGNIFICANT: Final = 6
@@ -56,7 +54,7 @@ _CLASSES: Final[opt.Options] = (
     opt.option(
         _POLICY_KWARGS,
         "JSON",
-        "arguments of the policy that the file lacks, or whose class is not known: "
+        "arguments of the policy that the file lacks, or whose class is not known, or @FILE with them: "
         '\'{"features_extractor_class": "FlattenExtractor"}\'',
     ),
 )
@@ -72,15 +70,19 @@ PREDICT: Final = opt.Command(
     options=(
         opt.AGENT,
         opt.option(
-            _OBSERVATION,
+            _json.OBSERVATION,
             "JSON",
-            "an observation or a batch: JSON, a .npy file, or - for JSON from standard input; "
+            "an observation or a batch: JSON, @FILE with JSON, - for JSON from standard input, or a .npy file; "
             "of a Dict space a JSON object or a .npz file",
-            required=True,
         ),
-        opt.flag("--sequence", "the batch is consecutive steps of one episode (LSTM)"),
+        opt.flag(
+            "--lines",
+            "JSON Lines: answer each line of standard input, or of @FILE of --observation, which is an observation, "
+            "with a line, its action",
+        ),
+        opt.flag("--sequence", "the batch or the lines are consecutive steps of one episode (LSTM)"),
         opt.flag("--outputs", "also what the action is chosen by: logits, value, ..."),
-        opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid"),
+        opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid; or @FILE"),
         _RUNNING,
         _CLASSES,
         opt.one_of(
@@ -106,7 +108,7 @@ EVALUATE: Final = opt.Command(
         opt.option(
             "--channels-order", None, "the axis of --frame-stack; by default as SB3 finds it", choices=("first", "last")
         ),
-        opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object", default="{}"),
+        opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object, or @FILE with one", default="{}"),
         opt.option("--max-steps", "N", "time limit, instead of the environment's own", type=opt.parse_number),
         opt.reading("csv"),
     ),
@@ -193,52 +195,10 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
         archive,
         vecnormalize=statistics,
         policy_class=args.policy_class,
-        policy_kwargs=_parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None,
+        policy_kwargs=_json.parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None,
         seed=seed,
         limits=_files.make_limits(args),
     )
-
-
-def _parse_object(text: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Parse a JSON object of an option."""
-    found = _parse_json(text.encode("utf-8", "surrogatepass"), name, args)
-    if not isinstance(found, dict):
-        message = "expected a JSON object"
-        raise _files.OtherFileError(name) from DataError(message)
-    return found
-
-
-def _parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
-    """Parse JSON of the command line, strictly.
-
-    :param what: the option, which the report of an error blames; ``-`` for standard input
-    """
-    from sbformat.data import parse
-    from sbformat.limits import Budget
-
-    try:
-        return parse(data, Budget(_files.make_limits(args)))
-    except SbformatError as error:
-        name = _OBSERVATION if what == _files.STANDARD_STREAM else what
-        error.message += explain_json(name, data.decode("utf-8", "replace"))
-        raise _files.OtherFileError(what) from error
-
-
-def explain_json(name: str, text: str) -> str:
-    """Return how to write what is not JSON; empty when nothing is known.
-
-    >>> explain_json("--observation", "0.1, 0.2")
-    "; put the numbers in brackets: --observation '[0.1, 0.2]'"
-
-    :param name: the option
-    """
-    if re.fullmatch(_JSON_NUMBERS, text) and any(map(str.isdigit, text)):
-        numbers = re.split(r"[\s,;]+", text.strip(" ,;\n\t"))
-        shown = escape(", ".join(numbers[:4]), 60) + (", ..." if len(numbers) > 4 else "")
-        return f"; put the numbers in brackets: {name} '[{shown}]'"
-    if os.path.exists(text):
-        return f"; {quote(text)} is a file: {name} reads .npy and .npz files, and - is JSON from standard input"
-    return ""
 
 
 @contextlib.contextmanager
@@ -278,8 +238,41 @@ def _report(
 
 def run_predict(args: argparse.Namespace) -> int:
     """Predict; return 2 when a file or an observation could not be read."""
+    if args.lines:
+        return _predict_lines(args)
+    if args.observation is None:
+        raise opt.UsageError("expected --observation, or --lines for an observation in each line of standard input")
     report = _report(args, lambda: _predict(args))
     return _output.finish(args, report, _output.Form(_print_predictions, _list_columns(report), _list_predictions))
+
+
+def _predict_lines(args: argparse.Namespace) -> int:
+    """Predict for each line of a stream as soon as it is there."""
+    from sbformat.cli import _lines
+
+    if args.format != "text":
+        raise opt.UsageError(f"--lines writes JSON Lines: it does not go with --format {args.format}")
+    if args.observation is None:
+        args.observation = _files.STANDARD_STREAM
+        _files.start(args)  # as if it had been given
+
+    limits = _files.make_limits(args)
+    source = args.observation.removeprefix(_json.FILE_MARK)
+
+    def load() -> dict[str, Any]:
+        masks = _parse_masks(args)
+        return {"steps": Steps(_load_policy(args), args), "masks": masks, "lines": _lines.open_lines(args.observation)}
+
+    report = _report(args, load)
+    if report["outcome"] == "ok":
+        with report["lines"] as lines:
+            answer = partial(_lines.answer_lines, lines, report["steps"], report["masks"], limits)
+            report = _files.report_errors(source, lambda: {"failure": answer()})
+    if report["outcome"] != "ok":
+        _output.report_failure(report, lists_problems=True)
+    elif report["failure"]:
+        _files.write_remark(f"{escape(_files.name_input(source), 1000)}: {report['failure']}")
+    return _files.EXIT_COULD_NOT if report.get("failure", True) else _files.EXIT_FINE
 
 
 class Prediction(Record):
@@ -290,9 +283,8 @@ class Prediction(Record):
 
 
 def _predict(args: argparse.Namespace) -> dict[str, Any]:
-    policy = _load_agent(args, statistics=_find_statistics(args), seed=args.seed)
-    observation = _read_observation(args)
-    masks = None if args.action_masks is None else _parse_json(args.action_masks.encode(), "--action-masks", args)
+    policy = _load_policy(args)
+    observation, masks = _read_observation(args), _parse_masks(args)
     with _raise_as_invalid():
         predict = _predict_steps if args.sequence else _predict_batch
         made = predict(policy, observation, masks, args)
@@ -307,6 +299,14 @@ def _predict(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _load_policy(args: argparse.Namespace) -> Policy:
+    return _load_agent(args, statistics=_find_statistics(args), seed=args.seed)
+
+
+def _parse_masks(args: argparse.Namespace) -> Any:
+    return None if args.action_masks is None else _json.parse_value(args.action_masks, "--action-masks", args)
+
+
 def _predict_batch(policy: Policy, observation: Any, masks: Any, args: argparse.Namespace) -> Prediction:
     """Predict for an observation, or for several that do not depend on one another."""
     action, _ = policy.predict(observation, None, None, not args.stochastic, action_masks=masks)
@@ -317,26 +317,52 @@ def _predict_batch(policy: Policy, observation: Any, masks: Any, args: argparse.
 
 
 def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse.Namespace) -> Prediction:
-    """Predict for consecutive steps: each begins with the state that the one before it returned.
-
-    ``predict`` returns the state of the actor, ``outputs`` that of the critic too.
-    """
+    """Predict for consecutive steps."""
     made = Prediction([], {})
-    state: Any = None
-    all_states: Any = None
-    names = list(dict.fromkeys(described.name for described in policy.graph.states))
-    steps = _list_steps(observations)
-    for number, (observation, mask) in enumerate(zip(steps, _list_masks(masks, len(steps)))):
-        is_first = [number == 0]
-        if args.outputs:
-            outputs = policy.outputs(observation, all_states, is_first, action_masks=mask)
-            found = [outputs[name] for name in names]
-            all_states = found[0] if names == ["state"] else found or None
-            for name, value in outputs.items():
-                made.outputs.setdefault(name, []).append(value.tolist())
-        action, state = policy.predict(observation, state, is_first, not args.stochastic, action_masks=mask)
-        made.actions.append(action.tolist())
+    steps = Steps(policy, args)
+    observations = _list_steps(observations)
+    for observation, mask in zip(observations, _list_masks(masks, len(observations))):
+        action, outputs = steps.predict(observation, mask)
+        made.actions.append(action)
+        for name, value in outputs.items():
+            made.outputs.setdefault(name, []).append(value)
     return made
+
+
+class Steps:
+    """The steps of one episode or of several: each begins with the state that the one before it returned.
+
+    Without ``--sequence`` each is the first one. ``predict`` of a policy returns the state of the actor, ``outputs``
+    that of the critic too.
+    """
+
+    def __init__(self, policy: Policy, args: argparse.Namespace) -> None:
+        self.policy = policy
+        self.has_outputs: bool = args.outputs
+        self.is_sequence: bool = args.sequence
+        self._deterministic = not args.stochastic
+        self._states = list(dict.fromkeys(described.name for described in policy.graph.states))
+        self._state: Any = None
+        self._all_states: Any = None
+
+    def predict(self, observation: Any, masks: Any, episode_start: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Return an action and, with ``--outputs``, the outputs, as lists; after an error the state is the same.
+
+        :param episode_start: true: forget the state; a list: forget that of each environment where it is true
+        """
+        is_first = episode_start is True or not self.is_sequence
+        state, all_states = (None, None) if is_first else (self._state, self._all_states)
+        starts = episode_start if isinstance(episode_start, list) else None
+        outputs: dict[str, Any] = {}
+        with _raise_as_invalid():
+            if self.has_outputs:
+                found = self.policy.outputs(observation, all_states, starts, action_masks=masks)
+                parts = [found[name] for name in self._states]
+                all_states = parts[0] if self._states == ["state"] else parts or None
+                outputs = {name: value.tolist() for name, value in found.items()}
+            action, state = self.policy.predict(observation, state, starts, self._deterministic, action_masks=masks)
+        self._state, self._all_states = state, all_states
+        return action.tolist(), outputs
 
 
 def _list_steps(observations: Any) -> list[Any]:
@@ -368,14 +394,15 @@ def _read_observation(args: argparse.Namespace) -> Any:
     text: str = args.observation
     limits = _files.make_limits(args)
     if text.lower().endswith((".npy", ".npz")):
+        text = text.removeprefix(_json.FILE_MARK)
         from sbformat.arrayfiles.reader import read_array, read_arrays
 
         read: Any = read_array if text.lower().endswith(".npy") else read_arrays
         return _files.name_in_errors(text, lambda: read(text, limits=limits))
     if text == _files.STANDARD_STREAM:
         found = _files.name_in_errors(text, lambda: _files.open_input(text, limits))
-        return _parse_json(found if isinstance(found, bytes) else b"", text, args)
-    return _parse_json(text.encode("utf-8", "surrogatepass"), _OBSERVATION, args)
+        return _json.parse_document(found if isinstance(found, bytes) else b"", text, _json.OBSERVATION, limits)
+    return _json.parse_value(text, _json.OBSERVATION, args)
 
 
 def _list_columns(report: dict[str, Any]) -> tuple[str, ...]:
@@ -446,7 +473,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.evaluate import evaluate
 
-    env_kwargs = _parse_object(args.env_kwargs, _ENV_KWARGS, args)
+    env_kwargs = _json.parse_object(args.env_kwargs, _ENV_KWARGS, args)
     archive, statistics = _open_agent(args, statistics=_find_statistics(args))
     with _raise_as_invalid(), _progress.count_items("episodes", args.episodes, least=2) as advance:
         report = evaluate(

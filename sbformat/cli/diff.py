@@ -74,8 +74,8 @@ EDIT: Final = opt.Command(
             is_required=True,
         ),
         opt.assignments(
-            "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable; "
-            """a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
+            "give a key of data (or a JSON pointer) a JSON value, or @FILE with one, checked against the schema; "
+            """repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
         ),
         opt.repeated("--unset", "KEY", "remove a key of data; repeatable"),
         opt.option("--weights", "FILE", "tensors from a .safetensors or .npz file, checked by name"),
@@ -134,6 +134,7 @@ def run_edit(args: argparse.Namespace) -> int:
 
 
 def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
+    from sbformat.cli import _json
     from sbformat.tools.diff import diff
     from sbformat.tools.edit import edit
 
@@ -145,7 +146,7 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
         raise UnsupportedError("--in-place needs an archive; write the edited archive to another file with -o")
-    assigned = opt.parse_assignments(args, _files.make_limits(args))
+    assigned = _json.parse_assignments(args)
     edited, problems = edit(
         archive,
         assign=assigned,

@@ -88,7 +88,8 @@ REBUILD: Final = opt.Command(
             type=partial(opt.parse_pair, form="CLASS=NAME"),
         ),
         opt.assignments(
-            """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
+            "give a key of data a JSON value, or @FILE with one; repeatable; "
+            """a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
         ),
         opt.flag("--keep-system-info", "keep system_info.txt and tensorboard_log"),
         opt.flag("--copy-others", "of a folder, also copy settings, logs and other files in which scan finds nothing"),
@@ -164,6 +165,7 @@ def rebuild_policy_file(path: str, output: str, args: argparse.Namespace) -> dic
 
 def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
     """Rebuild an agent, and return the report."""
+    from sbformat.cli import _json
     from sbformat.tools.rebuild import rebuild
 
     original = _files.read_archive(path, args)
@@ -180,7 +182,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         allow=args.allow,
         treat_as=opt.collect_pairs("--as", args.treat_as),
         map_names=opt.collect_pairs("--map", args.map_names),
-        assign=dict(opt.parse_assignments(args, _files.make_limits(args))),
+        assign=dict(_json.parse_assignments(args)),
         keep_system_info=args.keep_system_info,
     )
     _files.write_archive(archive, output, overwrite=args.force)

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import find_nearest, main
-from sbformat.cli.agents import explain_json
+from sbformat.cli._json import explain_json
 from tests.helpers.bundled import PPO, ROOT, SAC, with_data
 from tests.helpers.reports import parse_reports
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ARCHIVES = ROOT / "tests" / "archives"
+SHELLS = "some shells remove them; @FILE reads a file"
 
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
@@ -165,11 +166,42 @@ def test_a_missing_package_names_its_extra(
         ("e,e", ""),
         ("", ""),
         ("[1, 2", ""),
-        (str(PPO), f"; '{PPO}' is a file: --observation reads .npy and .npz files, and - is JSON from standard input"),
+        (str(PPO), f"; '{PPO}' is a file: --observation @{PPO} reads JSON from it"),
+        ("[0, 1]\n[1, 0]\n", "; --lines reads an observation a line"),
+        ("[1,0,.5]", "; JSON wants 0.5 instead of .5: --observation '[1,0,0.5]'"),
+        ("[1., -.5e3]", "; JSON wants 1.0 instead of 1.: --observation '[1.0, -0.5e3]'"),
+        ("[+1, 007, 1_000]", "; JSON wants 1 instead of +1: --observation '[1, 7, 1000]'"),
+        ("[nan, +inf, -inf]", "; JSON wants NaN instead of nan: --observation '[NaN, Infinity, -Infinity]'"),
+        ("{'a': [1]}", "; JSON wants \"a\" instead of 'a': --observation '{\"a\": [1]}'"),
+        ("{'it\\'s': 1}", "; JSON wants \"it's\" instead of 'it\\'s'"),
+        ("[True, None]", "; JSON wants true instead of True: --observation '[true, null]'"),
+        ("(1, 2)", "; JSON wants [ instead of (: --observation '[1, 2]'"),
+        ("[1, 2,]", "; JSON wants no comma after the last value: --observation '[1, 2]'"),
+        ("[[0.5 -1]\n [2 3]]", "; JSON wants commas between the values: --observation '[[0.5, -1], [2, 3]]'"),
+        ("{a: b}", f'; JSON wants "a" in double quotes ({SHELLS}): --observation \'{{"a": "b"}}\''),
+        (f"[{'.5, ' * 40}1]", "; JSON wants 0.5 instead of .5"),
+        (f"[{'.5, ' * 5000}1]", ""),
+        ("[a, .5]", ""),
     ],
 )
-def test_numbers_without_brackets_are_explained(text: str, expected: str) -> None:
+def test_what_is_not_json_is_explained(text: str, expected: str) -> None:
     assert explain_json("--observation", text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ".5, True,]"}', "[NaN, Infinity, -Infinity, 1e5, -0.5, 0, 10, 0.05]", '"(\'+1 2"', "[true, null]"]
+)
+def test_what_is_json_already_needs_no_other_words(text: str) -> None:
+    assert explain_json("--observation", text) == ""
+
+
+def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    output = ["-o", tmp_path / "a.zip"]
+    for text, hint in (
+        (".98", "JSON wants 0.98 instead of .98: --set 'gamma=0.98'"),
+        ("hello", "put a text in double quotes: --set 'gamma=\"...\"'"),
+    ):
+        assert fail(capsys, "edit", PPO, *output, "--set", f"gamma={text}").endswith(f"; {hint}")
 
 
 def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
