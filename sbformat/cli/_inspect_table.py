@@ -132,10 +132,13 @@ def _encode(cell: Cell) -> Any:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
+def print_text(
+    printer: _output.Plain, rows: Sequence[TableRow], columns: Sequence[str] | None, *, with_notes: bool
+) -> None:
     """Print the rows of the files that could be read, and what they have in common.
 
     :param columns: keys of the columns to print; None for facts and hyper-parameters that differ
+    :param with_notes: also what is the same in all files, and which columns are not shown
     """
     readable = [row for row in rows if row.format]
     if columns is not None:
@@ -151,7 +154,7 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     right = [place for place, key in enumerate(header) if _is_number(table, key)]
     title = count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
     printer.table(title, header, cells, right=right, longest=_LONGEST, leaves_out=(len(keys) + 1,))
-    if columns is None:
+    if columns is None and with_notes:
         printer.table("the same in all files", (), [row for row in table.shared if not row[0].startswith("_")])
         others = [column.key for column in table.columns if column.key not in keys]
         more = f", \u2026 {len(others) - _LISTED} more" if len(others) > _LISTED else ""

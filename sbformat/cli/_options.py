@@ -288,12 +288,17 @@ _COMMON: Final[Options] = (
 )
 
 
+TABLES: Final = ("csv", "markdown", "latex")
+"""Output formats of a report that is a table."""
+_TITLES: Final = {"csv": "CSV", "markdown": "Markdown", "latex": "LaTeX", "sarif": "SARIF"}
+
+
 def common(*formats: str) -> Shared:
     """Return the options of every command.
 
     :param formats: output formats besides text and JSON
     """
-    words = ("text for people (default)", "JSON", *(word.upper() for word in formats))
+    words = ("text for people (default)", "JSON", *(_TITLES[word] for word in formats))
     text = f"{', '.join(words[:-1])} or {words[-1]}"
     return Shared((option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON))
 

@@ -86,11 +86,17 @@ def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, stre
     """
     import csv
 
-    if stream is None and hasattr(sys.stdout, "reconfigure"):  # whatever the locale and the system are
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if stream is None:
+        _use_utf_8()
     writer = csv.writer(stream or sys.stdout, lineterminator="\n")
     writer.writerow([encode_cell(column) for column in columns])
     writer.writerows([encode_cell(row.get(column)) for column in columns] for row in rows)
+
+
+def _use_utf_8() -> None:
+    """Write standard output as UTF-8 with line feeds from now on, whatever the locale and the system are."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def encode_cell(value: Any) -> str:
@@ -282,13 +288,20 @@ def print_recorded(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
         getattr(printer, name)(*values, **options)
 
 
-def make_printer(stream: TextIO | None = None) -> Plain:
-    """Return the printer for a stream: rich on a terminal, plain text elsewhere.
+def make_printer(stream: TextIO | None = None, form: str = "text") -> Plain:
+    """Return the printer for a stream: of text, rich on a terminal, plain text elsewhere.
 
     ``--color`` decides; with ``auto`` the environment variables NO_COLOR and FORCE_COLOR do, then the terminal.
 
     :param stream: standard output by default
+    :param form: ``text``, ``markdown`` or ``latex``
     """
+    if form != "text":
+        from sbformat.cli._documents import Latex, Markdown
+
+        if stream is None:
+            _use_utf_8()
+        return Markdown(stream) if form == "markdown" else Latex(stream)
     stream = stream or sys.stdout
     is_terminal = stream.isatty()
     color = wants_color(is_terminal=is_terminal)
@@ -305,7 +318,7 @@ class Form(Record):
     """How the report of a command is written; as JSON, it is the report itself."""
 
     print_text: Callable[[Plain, Report], None]
-    """Prints a report without an error."""
+    """Prints a report without an error, as text, Markdown or LaTeX."""
     columns: Sequence[str] = ()
     """The header of CSV, with ``path``, ``outcome`` and ``message``."""
     list_rows: Callable[[Report], Iterable[Mapping[str, Any]]] = lambda _: ()
@@ -346,8 +359,8 @@ def finish(args: argparse.Namespace, report: Report, form: Form, *, is_finding: 
         report_failure(report, lists_problems=args.format == "text")
     if args.format == "json":
         print_json(args.command, [report], stream=stream)
-    elif args.format == "text" and is_fine and (is_finding or not (is_quiet() and hasattr(args, "output"))):
-        form.print_text(make_printer(stream), report)
+    elif args.format != "csv" and is_fine and (is_finding or not (is_quiet() and hasattr(args, "output"))):
+        form.print_text(make_printer(stream, args.format), report)
     return _files.EXIT_COULD_NOT if not is_fine else _files.EXIT_FINDINGS if is_finding else _files.EXIT_FINE
 
 

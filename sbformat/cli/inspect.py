@@ -67,7 +67,7 @@ INSPECT: Final = opt.Command(
         opt.repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
         opt.flag("--opcodes", "with --blobs: its opcodes with their offsets"),
         opt.JOBS,
-        opt.reading("csv"),
+        opt.reading(*opt.TABLES),
     ),
 )
 
@@ -93,10 +93,10 @@ def run_inspect(args: argparse.Namespace) -> int:
     paths = list(_files.expand_paths(args.paths))
     chooses_columns = args.columns is not None or args.sort is not None or args.reverse
     if chooses_columns and args.format == "json":
-        raise opt.UsageError("--columns, --sort and --reverse: expected them with --format text or csv")
-    folders = [] if chooses_columns or args.format == "csv" else _describe_folders(args)
+        raise opt.UsageError("--columns, --sort and --reverse: expected them with a table, not with --format json")
+    folders = [] if chooses_columns or args.format in opt.TABLES else _describe_folders(args)
     shows_all = args.long or args.brief or args.system or args.blobs
-    args.as_table = args.format == "csv" or chooses_columns
+    args.as_table = args.format in opt.TABLES or chooses_columns
     args.as_table |= args.format == "text" and len(paths) > 1 and not shows_all
     if args.as_table:
         import sbformat.cli._inspect_table  # noqa: F401 -- imported before processes are forked
@@ -136,7 +136,8 @@ def _print_collected(results: list[InspectResult], args: argparse.Namespace, fol
         if args.format == "csv":
             _inspect_table.print_csv(rows, args.columns)
         else:
-            _inspect_table.print_text(_output.make_printer(), rows, args.columns)
+            printer = _output.make_printer(form=args.format)
+            _inspect_table.print_text(printer, rows, args.columns, with_notes=args.format == "text")
     except MissingEntryError as error:
         _files.write_remark(str(error))
         return _files.EXIT_COULD_NOT
