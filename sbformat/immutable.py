@@ -9,6 +9,7 @@ pickling work as with those. ``copy.deepcopy`` and :func:`thaw` give plain, muta
 
 from __future__ import annotations
 
+from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -108,10 +109,18 @@ else:
             return tuple(self)
 
         def __repr__(self) -> str:
-            return f"{type(self).__name__}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
+            """Return one line, however large the fields are."""
+            parts = (f"{name}={shorten(item)}" for name, item in self._asdict().items())
+            return f"{type(self).__name__}({', '.join(parts)})"
+
+        def _repr_html_(self) -> str:
+            """Return the fields for notebooks; a class whose values need more has a method of its own."""
+            from sbformat.notebook import render_record
+
+            return render_record(self)
 
 
-__all__ = ["FrozenDict", "FrozenList", "Record", "freeze", "thaw"]
+__all__ = ["FrozenDict", "FrozenList", "Record", "freeze", "shorten", "thaw"]
 
 _MUTABLE: Final = (dict, list)
 
@@ -139,6 +148,12 @@ class FrozenDict(dict[str, Any]):
 
     def __init__(self, *_: object) -> None:
         pass
+
+    def _repr_html_(self) -> str:
+        """Return the items for notebooks."""
+        from sbformat.notebook import render_items, render_output
+
+        return render_output("", [render_items(self)])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenDict, (dict(self),)
@@ -213,3 +228,41 @@ def thaw(value: Any) -> Any:
         for key, part in old.items() if isinstance(old, dict) else enumerate(old):
             new[key] = copy(part)
     return root
+
+
+# -- the repr of fields -------------------------------------------------------------------------------
+
+_LONGEST: Final = 300  # characters of a field
+_ITEMS: Final = 8  # of a list or dict that are shown
+_LEVELS: Final = 3
+_BITS: Final = 256
+_BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", FrozenList: "[]"}
+
+
+def shorten(value: Any, levels: int = _LEVELS) -> str:
+    """Return the ``repr`` of a value in at most 300 characters, without making that of all that is in it.
+
+    >>> shorten([1, [2, [3, [4]]], *range(100)])
+    '[1, [2, [3, ...]], 0, 1, 2, 3, 4, 5, ... 102 in all]'
+    """
+    kind = type(value)
+    if isinstance(value, (str, bytes, bytearray)):
+        text = repr(value[:_LONGEST])
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]}... {len(value):,} in all"
+    if kind is int and value.bit_length() > _BITS:  # Python does not write integers of many digits
+        return f"<an integer of {value.bit_length():,} bits>"
+    if kind in _BRACKETS:
+        opening, closing = tuple(_BRACKETS[kind])
+        parts = [shorten(item, levels - 1) for item in islice(value, _ITEMS if levels else 0)]
+    elif isinstance(value, dict):
+        opening, closing = "{", "}"
+        shown = islice(value.items(), _ITEMS if levels else 0)
+        parts = [f"{shorten(key, 0)}: {shorten(item, levels - 1)}" for key, item in shown]
+    else:
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    if len(parts) < len(value):
+        parts.append(f"... {len(value):,} in all" if levels else "...")
+    text = ", ".join(parts)
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return f"{opening}{text}{',' * (kind is tuple and len(value) == 1)}{closing}"

@@ -12,12 +12,15 @@ A notebook inserts this HTML into its own page, next to everything else that the
 from __future__ import annotations
 
 from html import escape as escape_html
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import shorten
+from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MAX_ROWS: Final = 50
 """Rows of one table; the others are counted."""
@@ -118,3 +121,60 @@ def render_output(title: str, parts: Iterable[Markup]) -> str:
         f'<div class="{_CLASSES}" style="overflow-x:auto"><div style="font-weight:bold">{escape_text(title)}</div>'
         f"{''.join(parts)}</div>"
     )
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+_NAMES: Final = 8  # texts of a field that are listed
+_SIZES: Final = ("nbytes", "size")  # fields that are numbers of bytes
+
+
+def render_record(record: Any) -> str:
+    """Return the output of a :class:`~sbformat.immutable.Record`: its plain fields, and below them the others.
+
+    A tuple of records is a table, a mapping is folded, and what has HTML of its own, such as an archive, is at the end.
+    """
+    facts, tables, folded, displayed = [], [], [], []
+    for name, item in record._asdict().items():
+        label = name.replace("_", " ")
+        kinds = {type(part) for part in item} if type(item) is tuple else set()
+        if len(kinds) == 1 and hasattr(item[0], "_fields"):
+            tables.append(render_records(label, item))
+        elif hasattr(type(item), "_repr_html_") and not isinstance(item, dict):
+            displayed.append(Markup(item._repr_html_()))
+        elif hasattr(type(item), "items"):
+            folded.append(fold(f"{label} ({len(item):,})", [render_items(item)]))
+        else:
+            facts.append((label, format_size(item) if name in _SIZES else describe_value(item)))
+    return render_output(type(record).__name__, [render_table("", (), facts), *tables, *folded, *displayed])
+
+
+def render_records(title: str, rows: Sequence[Any]) -> Markup:
+    """Return a table of records of one class, a column for each field; nothing without records."""
+    if not rows:
+        return Markup()
+    header = [name.replace("_", " ") for name in rows[0]._fields]
+    cells = [[describe_value(cell) for cell in row] for row in rows[:MAX_ROWS]]
+    return render_table(title, header, cells, count=len(rows))
+
+
+def render_items(items: Mapping[Any, Any]) -> Markup:
+    """Return a table of the names and values of a mapping."""
+    rows = [(describe_value(name), describe_value(item)) for name, item in islice(items.items(), MAX_ROWS)]
+    return render_table("", ("name", "value"), rows, count=len(items))
+
+
+def describe_value(value: Any) -> str:
+    """Return the text of a cell."""
+    if value is None or value == ():
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, bytes):
+        return format_size(len(value))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
+        more = [f"\u2026 {len(value):,} in all"] if len(value) > _NAMES else []
+        return ", ".join([*value[:_NAMES], *more])
+    return shorten(value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
-from sbformat.errors import SbformatError, UnsupportedError, quote, require_names
+from sbformat.errors import SbformatError, UnsupportedError, escape, quote, require_names
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import TensorInfo
@@ -216,6 +216,13 @@ class TensorFile:
             raise ValueError("the file is closed")
         return self._opened
 
+    def __repr__(self) -> str:
+        return "<TensorFile, closed>" if self._opened is None else f"<TensorFile of {self._opened[1]!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of its tensors for notebooks."""
+        return self._parts()[1]._repr_html_()
+
     def keys(self) -> list[str]:
         """Return the names of the tensors, in the order of the file: ``mlp_extractor.policy_net.0.weight``."""
         return list(self._parts()[1].tensors())
@@ -262,6 +269,9 @@ class TensorSlice:
         if not isinstance(self._info, TensorInfo):
             message = f"{quote(name)} is a {type(self._info).__name__}, which has no slices; use get_tensor"
             raise UnsupportedError(message)
+
+    def __repr__(self) -> str:
+        return f"<TensorSlice {escape(self._name, 80)}: {self.get_dtype()} {tuple(self.get_shape())}>"
 
     def get_shape(self) -> list[int]:
         """Return the shape."""

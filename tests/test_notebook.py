@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.immutable import Record
 from sbformat.notebook import BADGES, MAX_ROWS, Markup, escape_text, fold, render_badge, render_output, render_table
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, with_data, zipped
 from tests.helpers.count_work import count_calls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 HOSTILE: Final = (
@@ -42,6 +44,8 @@ ALLOWED: Final = {
     "span": {"style"},
     "p": {"style"},
 }
+STATISTICS: Final = ARCHIVES / "vecnormalize-pendulum.pkl"
+BUFFER: Final = ARCHIVES / "replay-buffer-cartpole.pkl"
 MAX_BYTES: Final = 200_000
 
 
@@ -311,7 +315,151 @@ def test_a_comparison_displays_what_could_not_be_decoded() -> None:
     assert "What was compared is equal. cannot be decoded entry archive outcome why policy.pth second" in page.text
 
 
-def test_an_inspection_is_described_in_a_line() -> None:
-    assert repr(sbformat.inspect(PPO)) == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 48 tensors, 0 broken>"
+def test_an_inspection_displays_network_tensors_and_hyperparameters() -> None:
+    line, page = check_display(sbformat.inspect(PPO))
+    assert line == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 48 tensors, 0 broken>"
+    for text in ("Discrete(2)", "layers (251 parameters)", "4 -> 8", "action_net.weight", "clip_range", "constant 0.2"):
+        assert text in page.text
     broken = sbformat.inspect(changed(policy_pth=b"broken"))
-    assert repr(broken) == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 36 tensors, 1 broken>"
+    line, page = check_display(broken)
+    assert line == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 36 tensors, 1 broken>"
+    assert "broken entries entry outcome message policy.pth" in page.text
+
+
+def test_statistics_display_each_number_that_has_some() -> None:
+    line, page = check_display(sbformat.read_vecnormalize(STATISTICS))
+    assert line.startswith("<VecNormalize of stable_baselines3: obs_rms=<RunningMeanStd (3,) of ")
+    assert "observation[0]" in page.text
+    assert "return" in page.texts
+    assert "Box" in page.text
+    many = sbformat.RunningMeanStd(mean=np.zeros((1000, 1000)), var=-np.ones((1000, 1000)), count=1.0)
+    _, page = check_display(many)
+    assert "[0, 49] 0 -1 nan 1 \u2026 and 999,950 more" in page.text
+
+
+def test_a_replay_buffer_displays_its_arrays_without_reading_them() -> None:
+    buffer = sbformat.read_replay_buffer(BUFFER)
+    _, page = check_display(buffer)
+    assert "next_observations <f4" in page.text
+    assert "Discrete(2)" in page.text
+
+
+def test_an_evaluation_displays_mean_and_range() -> None:
+    line, page = check_display(sbformat.EvaluationReport((1.0, 3.0), (10, 20), True, 0, False, "PPO", ()))
+    assert line == "<EvaluationReport PPO: mean reward 2.00 +/- 1.00 over 2 episodes>"
+    assert "reward 2.00 1.00 1.00 3.00 length 15.00 5.00 10.00 20.00" in page.text
+
+
+def test_hyperparameters_are_a_table() -> None:
+    archive = sbformat.read(PPO)
+    page = Page(archive.hyperparameters()._repr_html_())
+    assert "gamma 0.99" in page.text
+    assert "clip_range constant 0.2" in page.text
+    page = Page(archive.data._repr_html_())  # type: ignore[attr-defined]
+    assert "policy_kwargs {'net_arch': [8, 8]}" in page.text
+
+
+# -- every public class -------------------------------------------------------------------------------
+
+EXAMPLES: Final[dict[str, Callable[[], Any]]] = {
+    "AgentFiles": lambda: sbformat.inspect_folder(ARCHIVES).agents[0],
+    "Algorithm": lambda: sbformat.read(PPO).algorithm,
+    "Archive": lambda: sbformat.read(PPO),
+    "Change": lambda: sbformat.diff(PPO, SAC).changes[0],
+    "ChosenAgent": lambda: sbformat.ChosenAgent("a.zip", None, True, "trained behind <VecNormalize>", None, None),
+    "ConvertReport": lambda: sbformat.ConvertReport("agent.safetensors", "safetensors", 6, 48, ("extra",), 30_000),
+    "DiffReport": lambda: sbformat.diff(PPO, SAC),
+    "EditReport": lambda: sbformat.edit(PPO, assign={"gamma": 9.995}),
+    "Episode": lambda: sbformat.read_replay_buffer(BUFFER).episodes()[0],
+    "EvaluationReport": lambda: sbformat.EvaluationReport((1.0,) * 10_000, (1,) * 10_000, False, None, True, None, ()),
+    "ExportReport": lambda: sbformat.ExportReport("onnx", (), (), (), 9, 251, {"algorithm": "PPO"}),
+    "ExtractReport": lambda: sbformat.ExtractReport("weights.npz", "npz", 12, 1004, ("x",) * 5000),
+    "Finding": lambda: sbformat.scan(zipped({"a.pkl": b"cos\nsystem\n(S'<b>'\ntR."})).findings[0],
+    "FolderReport": lambda: sbformat.inspect_folder(ARCHIVES),
+    "Graph": lambda: sbformat.policy_graph(PPO),
+    "HtmlReport": lambda: sbformat.HtmlReport(
+        output="a.html", nbytes=9000, files=("<a>.zip",) * 5000, broken=(), reasons=()
+    ),
+    "InspectReport": lambda: sbformat.inspect(PPO),
+    "Limits": lambda: sbformat.DEFAULT_LIMITS,
+    "NotChecked": lambda: sbformat.NotChecked("policy.pth", "only its directory was fetched"),
+    "OtherFile": lambda: sbformat.inspect_folder(ARCHIVES).others[0],
+    "Policy": lambda: sbformat.load_policy(PPO),
+    "Problem": lambda: next(sbformat.iter_problems(with_data(lambda data: data.update(gamma="<b>")))),
+    "RebuildReport": lambda: sbformat.rebuild(PPO).report,
+    "Rebuilt": lambda: sbformat.rebuild(PPO),
+    "RebuiltPolicy": lambda: sbformat.rebuild_policy(ARCHIVES / "policy-box.pth")._replace(content=bytes(10**7)),
+    "RebuiltStatistics": lambda: sbformat.rebuild_vecnormalize(STATISTICS),
+    "ReplayBuffer": lambda: sbformat.read_replay_buffer(BUFFER),
+    "RunningMeanStd": lambda: sbformat.RunningMeanStd(
+        mean=np.zeros((1000, 1000)), var=np.ones((1000, 1000)), count=1.0
+    ),
+    "ScanReport": lambda: sbformat.scan(PPO),
+    "StateDict": lambda: sbformat.read(PPO).parameters["policy"],
+    "SystemInfo": lambda: sbformat.read(PPO).system_info,
+    "SystemRow": lambda: sbformat.compare_system(PPO)[0],
+    "TargetReason": lambda: sbformat.check_target(PPO, target="1.6").reasons[0],
+    "TargetReport": lambda: sbformat.check_target(PPO, target="1.6"),
+    "TensorFile": lambda: sbformat.safe_open(PPO),
+    "TensorInfo": lambda: sbformat.read(PPO).parameters["policy"].info("action_net.weight"),
+    "Unbundled": lambda: sbformat.Unbundled(sbformat.read(SAC), sbformat.read_vecnormalize(STATISTICS)),
+    "VecNormalize": lambda: sbformat.read_vecnormalize(STATISTICS),
+}
+"""A value of each public class that a notebook displays, large where its size has no limit."""
+
+WITHOUT_HTML: Final = {
+    "ConstantSchedule": "its line says all of it",
+    "LinearSchedule": "its line says all of it",
+    "LargeValue": "its line says all of it",
+    "Serialized": "its line says all of it",
+    "TensorSlice": "its line says all of it; the array that it gives is numpy's",
+    "Url": "a text, and an argument",
+}
+
+
+def is_displayed(name: str) -> bool:
+    value = getattr(sbformat, name)
+    return isinstance(value, type) and not issubclass(value, Exception)  # a notebook shows the traceback of these
+
+
+def test_every_public_class_is_displayed_or_says_why_not() -> None:
+    classes = set(filter(is_displayed, dir(sbformat)))
+    assert set(EXAMPLES) | set(WITHOUT_HTML) == classes
+    assert {name for name in classes if not hasattr(getattr(sbformat, name), "_repr_html_")} == set(WITHOUT_HTML)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_value_of_every_public_class_is_displayed(name: str) -> None:
+    value = EXAMPLES[name]()
+    assert type(value) is getattr(sbformat, name)
+    _, page = check_display(value)
+    assert len(page.texts) > 1
+
+
+class Everything(Record):
+    """A record of fields of every kind."""
+
+    text: str
+    number: Any
+    names: tuple[str, ...]
+    mapping: dict[Any, Any]
+    records: tuple[Any, ...]
+    value: Any = None
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_record_is_bounded_and_escaped_whatever_its_fields_are(text: str) -> None:
+    rows = tuple(sbformat.NotChecked(text, text) for _ in range(10_000))
+    deep: list[Any] = [text]
+    for _ in range(5000):
+        deep = [deep, deep]
+    value = Everything(text, 10**5000, (text,) * 10_000, {f"{at}{text}": text for at in range(10_000)}, rows, deep)
+    html = value._repr_html_()  # type: ignore[attr-defined]
+    page = Page(html)
+    assert page.text.isprintable()
+    assert len(html) < MAX_BYTES
+    assert len(repr(value)) < 3000
+    assert f"an integer of {(10**5000).bit_length():,} bits" in page.text
+    assert page.text.count("9,950 more") == 2
+    empty = Everything("", None, (), {}, ())
+    assert check_display(empty)[1].texts[0] == "Everything"

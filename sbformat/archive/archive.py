@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.edits import Content
     from sbformat.archive.entries import Entries, SystemInfo
-    from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
+    from sbformat.archive.hyperparameters import Algorithm, Hyperparameters
     from sbformat.archive.kinds import Kind
     from sbformat.container.layout import Entry
     from sbformat.immutable import FrozenDict
@@ -404,16 +404,16 @@ class Archive:
             self._derived[name] = make()
         return self._derived[name]  # type: ignore[no-any-return]
 
-    def hyperparameters(self) -> dict[str, Hyperparameter]:
+    def hyperparameters(self) -> Hyperparameters:
         """Decode all of ``data``, in its order; a blob that cannot be decoded is returned as it is.
 
         >>> archive.hyperparameters()["gamma"]
         <Hyperparameter 0.99, json>
         """
-        from sbformat.archive.hyperparameters import decode_hyperparameter
+        from sbformat.archive.hyperparameters import Hyperparameters, decode_hyperparameter
 
         data, budget = self.data, self._budget.fork()
-        return {key: decode_hyperparameter(value, budget) for key, value in data.items()}
+        return Hyperparameters({key: decode_hyperparameter(value, budget) for key, value in data.items()})
 
     # -- edits ----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ each algorithm in SB3 and sb3-contrib.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat import pkl
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.limits import Budget
+    from sbformat.notebook import Markup
 
 
 class Hyperparameter(Record):
@@ -41,6 +43,29 @@ class Hyperparameter(Record):
     def __repr__(self) -> str:
         """Return one line: with shared parts, the repr of a value can be as long as a file wants."""
         return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+
+
+class Hyperparameters(dict[str, Hyperparameter]):
+    """The values of ``data`` by key, in its order; a notebook displays them as a table."""
+
+    def _repr_html_(self) -> str:
+        from sbformat.notebook import render_output
+
+        return render_output("", [self.render()])
+
+    def render(self) -> Markup:
+        """Return the table: the keys with their values in one line."""
+        from sbformat.notebook import MAX_ROWS, render_table
+
+        rows = [(key, describe_hyperparameter(found, key)) for key, found in islice(self.items(), MAX_ROWS)]
+        return render_table("", ("name", "value"), rows, count=len(self))
+
+
+def describe_hyperparameter(found: Hyperparameter, key: str | None = None) -> str:
+    """Return a value in one line, or why it is not decoded."""
+    if isinstance(found.value, Serialized):
+        return f"not decoded: {found.why}"
+    return render_line(found.value, key)
 
 
 def describe_undecoded(value: Serialized) -> str:

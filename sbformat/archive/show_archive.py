@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sbformat.archive.hyperparameters import describe_hyperparameter
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.pth.show_state_dict import count_values, summarize
 from sbformat.rendering import count_noun, format_size
-from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.archive.archive import Archive
-    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.archive.hyperparameters import Hyperparameters
     from sbformat.notebook import Markup
 
 
@@ -74,7 +73,7 @@ def render(archive: Archive) -> str:
     """Return the HTML for notebooks: what it is, its entries, and folded its hyper-parameters and system."""
     from sbformat.notebook import MAX_ROWS, fold, render_output, render_table
 
-    data: dict[str, Hyperparameter] | SbformatError | None = None
+    data: Hyperparameters | SbformatError | None = None
     if DATA_ENTRY in archive.contents and _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
         data = _try_to(archive.hyperparameters)
     names = list(dict.fromkeys((*archive.entries, *archive.contents)))
@@ -86,8 +85,7 @@ def render(archive: Archive) -> str:
     ]
     if isinstance(data, dict):
         title = "attributes" if archive.format in OBJECTS else "hyper-parameters"
-        rows = [(key, _render_value(found, key)) for key, found in data.items()]
-        parts.append(fold(f"{len(rows)} {title}", [render_table("", ("name", "value"), rows)]))
+        parts.append(fold(f"{len(data)} {title}", [data.render()]))
     system = _try_to(lambda: archive.system_info)
     fields = [] if system is None or isinstance(system, SbformatError) else list(system.fields.items())
     parts.append(fold("system info", [render_table("", (), fields)]))
@@ -104,15 +102,9 @@ def _list_facts(archive: Archive, data: object) -> list[tuple[str, str]]:
         if not isinstance(found, SbformatError) and (found.name or found.evidence):
             certainty = "" if found.certain else " (not certain)"
             rows.append(("algorithm", f"{found.name or 'unknown'}{certainty}: {'; '.join(found.evidence)}"))
-        rows += [(key.replace("_", " "), _render_value(data[key])) for key in _SPACES if key in data]
+        rows += [(key.replace("_", " "), describe_hyperparameter(data[key])) for key in _SPACES if key in data]
     rows += [("note", note) for note in archive.notes]
     return rows
-
-
-def _render_value(found: Hyperparameter, key: str | None = None) -> str:
-    if isinstance(found.value, Serialized):
-        return f"not decoded: {found.why}"
-    return render_line(found.value, key)
 
 
 def _describe_entry(archive: Archive, name: str) -> Markup | str:

@@ -34,6 +34,7 @@ Sources: SB3 ``common/buffers.py``, ``her/her_replay_buffer.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -409,6 +410,26 @@ class ReplayBuffer:
 
     def __repr__(self) -> str:
         return f"<ReplayBuffer {self.type.name} {self.size()} of {self.buffer_size}, {self.n_envs} envs>"
+
+    def _repr_html_(self) -> str:
+        """Return settings and arrays for notebooks, without reading an array."""
+        from sbformat.notebook import MAX_ROWS, describe_value, render_output, render_table
+        from sbformat.rendering import count_noun, format_size
+        from sbformat.values.render import render_line
+
+        hidden = ("type", "is_known", "arrays", "infos", "limits", "layout", "offline")
+        facts = [(name, getattr(self, name)) for name in self.__dataclass_fields__ if name not in hidden]
+        rows = [(name, render_line(value) if "space" in name else describe_value(value)) for name, value in facts]
+        header = ("array", "dtype", "shape", "size")
+        arrays = [
+            (name, info.dtype, " x ".join(map(str, info.shape)), format_size(len(info.buffer)))
+            for name, info in islice(self.infos.items(), MAX_ROWS)
+        ]
+        title = (
+            f"{self.type.name}: {self.size():,} of {self.buffer_size:,} rows, {count_noun(self.n_envs, 'environment')}"
+        )
+        tables = [render_table("", header, arrays, right=(3,), count=len(self.infos)), render_table("", (), rows)]
+        return render_output(title, tables)
 
     def size(self) -> int:
         """Return the number of filled rows, as SB3's ``size``; when rows are episodes, the number of their steps."""

@@ -6,7 +6,6 @@ In come archives, out comes a file of HTML. The table contains all rows; its scr
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData, add_training, collect_file
@@ -14,6 +13,7 @@ from sbformat.catalogue.rows import FileRow, collect_row, make_table
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.folders.trees import BesideFinder
 from sbformat.html_report.page import read_template, render_page, require_packages
+from sbformat.immutable import Record
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.scan.findings import VERDICTS
@@ -30,8 +30,7 @@ FEWEST_IN_TABLE: Final = 3
 _LONGEST_REASON: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HtmlReport:
+class HtmlReport(Record):
     """The result of :func:`report`: the page that was written."""
 
     output: str

@@ -136,6 +136,17 @@ class Graph(Record):
     inferred: tuple[str, ...]
     """A sentence for each fact that shapes determined instead of ``data``, and for each wrapper that was removed."""
 
+    def __repr__(self) -> str:
+        from sbformat.policies.show_policy import describe_graph
+
+        return f"<Graph {describe_graph(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return inputs, layers and outputs for notebooks."""
+        from sbformat.policies.show_policy import render_graph
+
+        return render_graph(self)
+
     def output(self, name: str) -> Tensor:
         """Return an output's dtype and shape."""
         wanted = self.outputs[name]

@@ -111,6 +111,21 @@ class TargetReport(Record):
         """Whether ``load`` loads everything, without ``custom_objects``."""
         return not self.reasons
 
+    def __repr__(self) -> str:
+        causes = ", ".join(dict.fromkeys(reason.cause for reason in self.reasons))
+        return f"<TargetReport {self._answer}{f': {causes}' if causes else ''}>"
+
+    def _repr_html_(self) -> str:
+        """Return the answer and the reasons for notebooks."""
+        from sbformat.notebook import render_output, render_paragraph, render_records
+
+        environment = [render_paragraph(self.environment)] if self.environment else []
+        return render_output(f"TargetReport: {self._answer}", [*environment, render_records("", self.reasons)])
+
+    @property
+    def _answer(self) -> str:
+        return f"SB3 {self.target} {'loads it whole' if self.loads_whole else 'does not load it whole'}"
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: ``target`` of the ``validate`` report of ``schema/report.schema.json``."""
         reasons = [{**row._asdict(), "keys": list(row.keys), "help": list(row.help)} for row in self.reasons]

@@ -24,6 +24,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
+from sbformat.rendering import count_noun
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -203,6 +204,30 @@ class EvaluationReport(Record):
     def std_length(self) -> float:
         """Its standard deviation."""
         return float(np.std(self.lengths))
+
+    def __repr__(self) -> str:
+        agent = f" {escape(self.algorithm, 40)}" if self.algorithm else ""
+        return f"<EvaluationReport{agent}: {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return mean and range of rewards and lengths for notebooks."""
+        from sbformat.notebook import describe_value, render_output, render_table
+
+        rows = [
+            (name, *(f"{number:,.2f}" for number in (np.mean(values), np.std(values), min(values), max(values))))
+            for name, values in (("reward", self.rewards), ("length", self.lengths))
+        ]
+        header = ("of an episode", "mean", "standard deviation", "least", "most")
+        names = ("algorithm", "deterministic", "seed", "uses_action_masks")
+        facts = [(name.replace("_", " "), describe_value(getattr(self, name))) for name in names]
+        inferred = render_table("inferred", (), [(sentence,) for sentence in self.inferred])
+        parts = [render_table("", header, rows, right=range(1, 5)), render_table("", (), facts), inferred]
+        return render_output(f"EvaluationReport: {self._summary}", parts)
+
+    @property
+    def _summary(self) -> str:
+        reward = f"mean reward {self.mean_reward:,.2f} +/- {self.std_reward:,.2f}"
+        return f"{reward} over {count_noun(len(self.rewards), 'episode')}"
 
 
 def evaluate(

@@ -10,8 +10,8 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.hyperparameters import class_reference
-from sbformat.archive.kinds import OBJECTS, STATISTICS
+from sbformat.archive.hyperparameters import Hyperparameters, class_reference, describe_hyperparameter
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, escape, quote
@@ -20,7 +20,7 @@ from sbformat.io.source import FileSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import DTYPES, MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.reader import read_in_place
-from sbformat.rendering import count_noun
+from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,8 @@ _NORMALIZED_NOTE: Final = (
     "trained behind VecNormalize: predict, evaluate and export need its statistics, usually vecnormalize.pkl beside "
     "the archive (--vecnormalize FILE), or put into it by sbformat bundle"
 )
+_SPACES: Final = ("observation_space", "action_space")
+_ENTRIES: Final = 8  # that are named in a notebook
 _BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
 
 
@@ -117,6 +119,51 @@ class InspectReport(Record):
         tensors = count_noun(sum(len(row.tensors) for row in self.state_dicts), "tensor")
         counts = f"{count_noun(len(self.entries), 'entry', 'entries')}, {tensors}, {len(self.broken)} broken"
         return f"<InspectReport {self.format}{escape(f'{algorithm}{release}')}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return the HTML for notebooks: what it is, what is broken, its network, and folded all else."""
+        from sbformat.notebook import MAX_ROWS, Markup, fold, render_items, render_output, render_records, render_table
+        from sbformat.policies.show_policy import render_network
+
+        tensors = [
+            (table.name, row.name, row.dtype, " x ".join(map(str, row.shape)) or "scalar", format_size(row.nbytes))
+            for table in self.state_dicts
+            for row in table.tensors[:MAX_ROWS]
+        ]
+        count = sum(len(table.tensors) for table in self.state_dicts)
+        size = format_size(sum(table.nbytes for table in self.state_dicts))
+        header = ("entry", "tensor", "dtype", "shape", "size")
+        hyperparameters = Hyperparameters(self.hyperparameters or {})
+        return render_output(
+            f"InspectReport: {KIND_TITLES.get(self.format, self.format)}",
+            [
+                render_table("", (), self._list_facts()),
+                render_records("broken entries", self.broken),
+                render_records("not checked", self.not_checked),
+                *([] if self.network is None else render_network(self.network)),
+                fold(f"{count_noun(count, 'tensor')}, {size}", [render_table("", header, tensors, count=count)]),
+                fold(count_noun(len(hyperparameters), "hyper-parameter"), [hyperparameters.render()]),
+                fold("system info", [render_items(self.system_info or {})]),
+                *([] if self.statistics is None else [Markup(self.statistics._repr_html_())]),
+            ],
+        )
+
+    def _list_facts(self) -> list[tuple[str, str]]:
+        algorithm, values = self.algorithm, self.hyperparameters or {}
+        certainty = "" if algorithm is None or algorithm.certain else " (not certain)"
+        entries = [f"{entry.name} {format_size(entry.size)}" for entry in self.entries[:_ENTRIES]]
+        entries += ["\u2026"] if len(self.entries) > _ENTRIES else []
+        facts = {
+            "algorithm": algorithm
+            and algorithm.name
+            and f"{algorithm.name}{certainty}: {'; '.join(algorithm.evidence)}",
+            "SB3 version": self.stable_baselines3_version,
+            "policy class": self.policy_class,
+            **{key.replace("_", " "): describe_hyperparameter(values[key]) for key in _SPACES if key in values},
+            "entries": ", ".join(entries),
+            "network": self.network_error,
+        }
+        return [(name, text) for name, text in facts.items() if text] + [("note", note) for note in self.notes]
 
 
 def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectReport:

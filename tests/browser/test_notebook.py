@@ -21,6 +21,12 @@ CELLS: Final = (
     "sbformat.load_policy(archive)",
     f"sbformat.scan({str(PPO)!r})",
     f"sbformat.rebuild({str(ARCHIVES / 'ppo-cartpole-1.0.zip')!r}).report",
+    f"sbformat.inspect({str(PPO)!r})",
+    f"sbformat.read_vecnormalize({str(ARCHIVES / 'vecnormalize-pendulum.pkl')!r})",
+    f"sbformat.read_replay_buffer({str(ARCHIVES / 'replay-buffer-cartpole.pkl')!r})",
+    "sbformat.policy_graph(archive)",
+    "sbformat.check_target(archive, target='1.6')",
+    "sbformat.EvaluationReport((1.0, 3.0), (10, 20), True, 0, False, 'PPO', ())",
     "archive.replace(data={k: v for k, v in archive.data.items() if k != 'policy_class'}, extra={'notes.txt': b''})",
     "sbformat.StateDict.from_arrays({name: np.zeros(2) for name in HOSTILE})",
     "archive.replace(data={**{name: name for name in HOSTILE}, **archive.data})",
@@ -66,7 +72,7 @@ def test_every_value_has_html_and_a_line_of_text(executed: Any) -> None:
         assert set(output.data) == {"text/html", "text/plain"}, cell.source
         assert output.data["text/html"].startswith('<div class="sbformat ')
         assert len(output.data["text/plain"]) < 1000
-        assert output.data["text/plain"].startswith("<")
+        assert output.data["text/plain"].startswith("<"), output.data["text/plain"]
     assert len(json.dumps(executed)) < 500_000
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from sbformat.notebook import Markup
+
 
 T = TypeVar("T")
 
@@ -81,6 +83,12 @@ class RunningMeanStd(_Comparable):
     def __repr__(self) -> str:
         return f"<RunningMeanStd {self.shape} of {self.count!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return mean and variance for notebooks."""
+        from sbformat.notebook import render_output
+
+        return render_output(f"RunningMeanStd of {self.count:,.6g} samples", [_render_rows({"": self})])
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class VecNormalize(_Comparable):
@@ -135,6 +143,20 @@ class VecNormalize(_Comparable):
         else:
             obs = repr(shown)
         return f"<VecNormalize of {self.library}: obs_rms={obs}, ret_rms={self.ret_rms!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return settings and statistics for notebooks."""
+        from sbformat.notebook import describe_value, render_output, render_table
+        from sbformat.values.render import render_line
+
+        found = self.obs_rms if isinstance(self.obs_rms, dict) else {"observation": self.obs_rms}
+        statistics = {key: part for key, part in (*found.items(), ("return", self.ret_rms)) if part is not None}
+        settings = (*NUMBERS, *FLAGS, "norm_obs_keys", "num_envs")
+        facts = [(name, describe_value(getattr(self, name))) for name in settings]
+        spaces = {name: getattr(self, name) for name in ("observation_space", "action_space")}
+        facts += [(name, render_line(space)) for name, space in spaces.items() if space is not None]
+        parts = [_render_rows(statistics), render_table("settings", (), facts)]
+        return render_output(f"VecNormalize of {self.library}", parts)
 
     # -- normalization as in SB3 (17.3) ----------------------------------------------------------------
 
@@ -226,6 +248,24 @@ class VecNormalize(_Comparable):
                 statistics = self.obs_rms[key]
                 made[key] = change(_check_shape(obs[key], statistics, f"{quote(key)} of the observation"), statistics)
         return made
+
+
+def _render_rows(statistics: Mapping[str, RunningMeanStd]) -> Markup:
+    """Return a table for notebooks with a row for each number that has statistics."""
+    import numpy as np
+
+    from sbformat.notebook import MAX_ROWS, render_table
+
+    rows: list[tuple[str, ...]] = []
+    for name, part in statistics.items():
+        mean, var = part.mean.reshape(-1), part.var.reshape(-1)
+        for at in range(min(mean.size, MAX_ROWS - len(rows))):
+            index = ", ".join(map(str, np.unravel_index(at, part.shape))) if part.shape else ""
+            numbers = (mean[at], var[at], np.sqrt(var[at]) if var[at] >= 0 else np.nan, part.count)
+            rows.append((f"{name}[{index}]" if index else name, *(f"{number:,.6g}" for number in numbers)))
+    count = sum(part.mean.size for part in statistics.values())
+    header = ("statistics", "mean", "variance", "standard deviation", "samples")
+    return render_table("", header, rows, right=range(1, 5), count=count)
 
 
 # -- fields -------------------------------------------------------------------------------------------
