@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import math
 import os
 import re
 import sqlite3
@@ -450,6 +451,10 @@ class Found(Record):
     columns: tuple[str, ...]
     rows: Iterator[tuple[Scalar, ...]]
     """Read as they are taken. SQLite has 1 and 0 for truth values."""
+    measures: tuple[str, ...]
+    """With groups: the columns of numbers, of which the result has those with the suffixes ``MEASURES``."""
+    failed: int
+    """With groups: number of rows in them with an outcome other than ``ok``."""
 
 
 @contextmanager
@@ -458,6 +463,7 @@ def search(
     *,
     where: str | None = None,
     columns: Sequence[str] | None = None,
+    group_by: Sequence[str] = (),
     sort: str | None = None,
     is_reversed: bool = False,
     most: int | None = None,
@@ -470,34 +476,156 @@ def search(
             for source, gamma in found.rows:
                 print(source, gamma)
 
+    :param group_by: columns; rows that meet the condition and have the same values in these become one, as
+        :func:`_select_groups` describes
     :param sort: the name of a column; rows without a value come last
     """
     with closing(_open(path)) as database:
         names = tuple(row[0] for row in database.execute(f"SELECT name FROM pragma_table_info('{TABLE}')"))  # noqa: S608
         chosen = names if columns is None else tuple(columns)
-        for name in (*chosen, *([sort] if sort is not None else [])):
-            if name not in names:
-                raise MissingEntryError(name, present=names, what="column")
-        query = f'SELECT {", ".join(map(quote_name, chosen))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
-        if where is not None:
-            query += f" WHERE (\n{_TOKEN.sub(_requote, where)}\n)"
-        direction = "DESC" if is_reversed else "ASC"
-        order = f"rowid {direction}"
-        if sort is not None:
-            order = f"{quote_name(sort)} IS NULL, {quote_name(sort)} {direction}, rowid"
-        query += f" ORDER BY {order}"
-        if most is not None:
-            query += f" LIMIT {most}"
+        _require_names((*group_by, *chosen), names)
+        source = f'"{TABLE}"' if where is None else f'"{TABLE}" WHERE (\n{_TOKEN.sub(_requote, where)}\n)'
+        for function in (_Mean, _Deviation):
+            database.create_aggregate(function.__name__, 1, function)
         database.set_authorizer(_authorize)
         database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
         try:
-            cursor = database.execute(query)
+            select = _select_groups(database, source, group_by, chosen) if group_by else _select_rows(names, chosen)
+            _require_names([] if sort is None else [sort], select.sortable)
+            query = f"SELECT {', '.join(select.parts.values())} FROM {source}{select.grouping}"  # noqa: S608 -- see _authorize
+            query += f" ORDER BY {_make_order(select, sort, 'DESC' if is_reversed else 'ASC')}"
+            cursor = database.execute(query if most is None else f"{query} LIMIT {most}")
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _explain(error, names, path) from None
-        yield Found(chosen, _fetch(cursor, names, path))
+        yield Found(tuple(select.parts), _fetch(cursor, names, path), select.measures, select.failed)
+
+
+def _require_names(wanted: Iterable[str], present: Iterable[str]) -> None:
+    """Refuse the name of a column that is not there."""
+    for name in wanted:
+        if name not in present:
+            raise MissingEntryError(name, present=present, what="column")
+
+
+class _Select(Record):
+    """What is selected of a table, in SQL."""
+
+    parts: Mapping[str, str]
+    """Expressions, by the name of the column of the result."""
+    sortable: Mapping[str, str]
+    """Expressions to sort by, by the name of the column."""
+    ties: tuple[str, ...]
+    """Terms that order rows which are otherwise equal."""
+    grouping: str = ""
+    measures: tuple[str, ...] = ()
+    failed: int = 0
+
+
+def _select_rows(names: Sequence[str], chosen: Sequence[str]) -> _Select:
+    sortable = {name: quote_name(name) for name in names}
+    return _Select({name: sortable[name] for name in chosen}, sortable, ("rowid",))
+
+
+def _make_order(select: _Select, sort: str | None, direction: str) -> str:
+    if sort is None:
+        return ", ".join(f"{term} {direction}" for term in select.ties)
+    return ", ".join([f"{_put_last(select.sortable[sort])} {direction}", *select.ties])
+
+
+def _put_last(expression: str) -> str:
+    """Return the term of an order in which what has no value is last."""
+    return f"{expression} IS NULL, {expression}"
 
 
 _STEPS: Final = 1_000_000  # steps of SQLite's machine, some milliseconds
+
+
+# -- groups of rows: runs that differ by their seed ---------------------------------------------------
+
+COUNT: Final = "n"
+"""The column with the number of rows of a group."""
+MEASURES: Final = ("_mean", "_std", "_n")
+"""Suffixes of the columns that a column of numbers has in a table of groups: ``mean_reward_mean``, ..."""
+_NUMBERS: Final = "typeof({0}) IN ('integer', 'real', 'null') OR {0} = 'NaN'"
+_ONE_TEXT: Final = "CASE WHEN count(DISTINCT {0}) > 1 THEN count(DISTINCT {0}) || ' values' ELSE max({0}) END"
+
+
+def _select_groups(
+    database: sqlite3.Connection, source: str, group_by: Sequence[str], chosen: Sequence[str]
+) -> _Select:
+    """Select one row for each group of rows that have the same values in some columns; no value is a value there.
+
+    A row has these values, the number of rows, and for each chosen column:
+
+    * of numbers, their mean, their standard deviation and their number. Rows without a value are left out. The
+      deviation is that of a sample, with the divisor n - 1: there is none of one number.
+    * with texts, the value if all rows have the same or none; otherwise how many there are, ``3 values``.
+
+    Whether a column has numbers is decided for the whole table. Groups are sorted by their means, and otherwise by the
+    values that they have in common.
+
+    :param source: the table, with the condition
+    """
+    quoted = {name: quote_name(name) for name in (*group_by, *chosen)}
+    others = [name for name in quoted if name not in group_by]
+    checks = ", ".join(["sum(outcome IS NOT 'ok')", *(f"min({_NUMBERS.format(quoted[name])})" for name in others)])
+    failed, *are_numbers = database.execute(f"SELECT {checks} FROM {source}").fetchone()  # noqa: S608 -- see _authorize
+    parts = [*((name, quoted[name]) for name in group_by), (COUNT, "count(*)")]
+    measures = []
+    for name, is_number in zip(others, are_numbers):
+        if is_number != 0 and COLUMNS.get(name) is not str:  # none without rows
+            measures.append(name)
+            functions = (_Mean.__name__, _Deviation.__name__, "count")
+            parts += [(name + suffix, f"{function}({quoted[name]})") for suffix, function in zip(MEASURES, functions)]
+        else:
+            parts.append((name, _ONE_TEXT.format(quoted[name])))
+    made = dict(parts)
+    for name, expression in parts:
+        if made[name] != expression:
+            raise UnsupportedError(f"two columns of the groups have the name {quote(name)}; choose others")
+    return _Select(
+        parts=made,
+        sortable={**made, **{name: made[name + MEASURES[0]] for name in measures}},
+        ties=tuple(_put_last(quoted[name]) for name in group_by),
+        grouping=f" GROUP BY {', '.join(quoted[name] for name in group_by)}",
+        measures=tuple(measures),
+        failed=failed or 0,
+    )
+
+
+class _Mean:
+    """Mean of numbers, in one pass (Welford): of equal numbers exactly their value."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = 0.0
+        self.squares = 0.0
+        """Sum of the squares of the differences from the mean."""
+
+    def step(self, value: Any) -> None:
+        """Add a number as the table has it."""
+        if value is not None:
+            number = float(read_number(value))
+            self.count += 1
+            difference = number - self.mean
+            self.mean += difference / self.count
+            self.squares += difference * (number - self.mean)
+
+    def finalize(self) -> Any:
+        """Return the result; SQLite would store NaN as no value."""
+        return _name_nan(self.mean) if self.count else None
+
+
+class _Deviation(_Mean):
+    """Standard deviation of a sample of numbers."""
+
+    def finalize(self) -> Any:
+        """Return the result; of one number there is none."""
+        return _name_nan(math.sqrt(self.squares / (self.count - 1))) if self.count > 1 else None
+
+
+def _name_nan(number: float) -> Scalar:
+    return "NaN" if number != number else number  # noqa: PLR0124
 
 
 def _open(path: str) -> sqlite3.Connection:

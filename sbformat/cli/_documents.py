@@ -1,12 +1,12 @@
 r"""Tables for papers and pages: the printers of ``--format markdown`` and ``--format latex``.
 
-In: the tables that :class:`~sbformat.cli._output.Plain` prints as text, with cells that are escaped for a terminal. Out:
-the same cells in Markdown as GitHub reads it, or in LaTeX with the package booktabs. Text of a file stays text: in
-Markdown it becomes no HTML, link, mention, formula or further cell, in LaTeX no command.
+In: the tables that :class:`~sbformat.cli._output.Plain` prints as text, with cells escaped for a terminal. Out: the
+same cells in Markdown as GitHub reads it, or in LaTeX with the package booktabs. Text of a file stays text: in Markdown
+it becomes no HTML, link, mention, formula or further cell, in LaTeX no command.
 
-Markdown has three ways to write a character that means something: a backslash (``\*``), an entity (``&lt;``), and a code
-span. GitHub looks for links, mentions, references, emoji and formulas after it has removed the backslashes; only a code
-span prevents those, so that a cell with one of them is a code span whole.
+Markdown has three ways to write a character that means something: a backslash (``\*``), an entity (``&lt;``), and a
+code span. GitHub looks for links, mentions, references, emoji and formulas after it has removed the backslashes; only a
+code span prevents those, so that a cell with one of them is a code span whole.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _GITHUB: Final = r"(?i)[@#$]|://|\bwww\.|\bgh-\d|:[\w+-]+:"
 """Where GitHub finds an address, a mention, a reference, a formula, a link or an emoji."""
-_MARKDOWN: Final = r"[\\`*\[\]~|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+_MARKDOWN: Final = r"[\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 """An underscore within a word means nothing: ``mean_reward`` stays readable."""
-_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;"})
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", "~": "&#126;"})
 
 _LATEX: Final = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -61,11 +61,13 @@ class Markdown(_Document):
             self._print_block([f"**{escape_markdown(title)}**"])
         cells = [list(map(escape_markdown, row)) for row in (header or [""] * len(rows[0]), *rows)]
         widths = [max(3, *map(len, column)) for column in zip(*cells)]
-        rule = ["-" * (width - 1) + (":" if at in right else "-") for at, width in enumerate(widths)]
-        self._print_block([
-            f"| {' | '.join(cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in places)} |"
-            for places in (list(enumerate(zip(row, widths))) for row in (cells[0], rule, *cells[1:]))
-        ])
+        cells.insert(1, ["-" * (width - 1) + (":" if at in right else "-") for at, width in enumerate(widths)])
+        lines = []
+        for row in cells:
+            places = enumerate(zip(row, widths))
+            parts = [cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in places]
+            lines.append(f"| {' | '.join(parts)} |")
+        self._print_block(lines)
 
 
 def escape_markdown(text: str) -> str:
@@ -96,15 +98,9 @@ class Latex(_Document):
             [_render_number(cell) if at in right else escape_latex(cell) for at, cell in enumerate(row)] for row in rows
         ]
         places = "".join("r" if at in right else "l" for at in range(len(rows[0])))
-        self._print_block([
-            f"% {title}",
-            rf"\begin{{tabular}}{{{places}}}",
-            r"\toprule",
-            *([_join_latex(map(escape_latex, header)), r"\midrule"] if header else []),
-            *map(_join_latex, body),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ])
+        lines = [f"% {title}", rf"\begin{{tabular}}{{{places}}}", r"\toprule"]
+        lines += [_join_latex(map(escape_latex, header)), r"\midrule"] if header else []
+        self._print_block([*lines, *map(_join_latex, body), r"\bottomrule", r"\end{tabular}"])
 
     def _print_block(self, lines: Sequence[str]) -> None:
         super()._print_block([*([] if self._has_printed else [r"% \usepackage{booktabs}"]), *lines])

@@ -5,6 +5,7 @@ In: with ``-o`` archives, folders, globs and URLs; without it a table. Out: the 
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 from itertools import islice
@@ -14,17 +15,17 @@ from sbformat import parallel
 from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.errors import escape
-from sbformat.rendering import count_noun, format_size
+from sbformat.rendering import count_noun, format_size, read_number
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.catalogue.catalog import CatalogSource
-    from sbformat.catalogue.rows import Row
+    from sbformat.catalogue.rows import Row, Scalar
     from sbformat.catalogue.table_files import Found
 
-_QUERY: Final = ("where", "sort", "reverse", "columns", "rows")  # options for a catalogue that is there
+_QUERY: Final = ("where", "group_by", "sort", "reverse", "columns", "rows")  # options for a catalogue that is there
 _WRITING: Final = ("list", "fresh", "force", "allow", "jobs", "dask")
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
@@ -33,6 +34,12 @@ _USUAL: Final = (
     "last_evaluation", "learning_rate", "gamma", "verdict", "outcome",
 )  # fmt: skip
 """Columns that are printed as text."""
+_MEASURES: Final = ("mean_reward", "best_evaluation", "last_evaluation", "timesteps")
+"""Columns that are printed of groups."""
+_DIGITS: Final = 3  # of a deviation; its mean has as many decimals
+_MOST_DIGITS: Final = 9  # decimals of the two
+_LARGE: Final = 1e9  # means and deviations that are written with an exponent
+_NUMBERS: Final = (int, float, type(None))
 _MOST: Final = 1000  # rows that are printed as text
 _CELL: Final = 300
 
@@ -55,13 +62,20 @@ CATALOG: Final = opt.Command(
         opt.flag("--fresh", "read every file again"),
         opt.option("--where", "CONDITION", 'rows that meet a condition of SQL: "gamma < 0.99"'),
         opt.option("--columns", "NAME,NAME", "columns to print", type=opt.parse_columns),
-        opt.option("--sort", "NAME", "sort the rows by a column"),
+        opt.option(
+            "--group-by",
+            "NAME,NAME",
+            "one row for all rows that are the same in these columns, such as env,algorithm: their number n, and of "
+            "--columns the mean and the standard deviation of the sample (with n - 1)",
+            type=opt.parse_columns,
+        ),
+        opt.option("--sort", "NAME", "sort the rows by a column, groups by its mean"),
         opt.flag("--reverse", "reverse the order of the rows"),
         opt.option("--rows", "N", "print N rows at most", type=opt.parse_count),
         opt.ALLOW,
         opt.JOBS,
         opt.flag("--force", "overwrite an OUT that is not such a table"),
-        opt.common("csv"),
+        opt.common(*opt.TABLES),
     ),
 )
 
@@ -88,11 +102,12 @@ def _check_arguments(args: argparse.Namespace) -> str:
         return "" if len(args.paths) == 1 else "expected -o OUT to write a table, or one table to print rows of"
     wrong = [name for name in _QUERY if name in given]
     if wrong:
-        return f"--{wrong[0]}: expected it without -o, with a table that exists"
+        return f"--{wrong[0].replace('_', '-')}: expected it without -o, with a table that exists"
     if _files.STANDARD_STREAM in (*args.paths, args.output):
         return "expected paths and URLs as sources, and a file as OUT, got '-'"
-    if args.format == "csv":
-        return "--format csv prints rows of a table; with -o, name a file that ends with .csv"
+    if args.format in opt.TABLES:
+        hint = "; with -o, name a file that ends with .csv" * (args.format == "csv")
+        return f"--format {args.format} prints rows of a table{hint}"
     has_sources = args.paths or args.list is not None
     return "" if has_sources else "expected sources: files, folders, globs, URLs, or --list FILE"
 
@@ -181,33 +196,77 @@ def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
     """Search the catalogue and print what was found, but for JSON, which is the report."""
     from sbformat.catalogue.table_files import search
 
-    options = {"where": args.where, "sort": args.sort, "is_reversed": args.reverse, "most": args.rows}
+    options = {
+        "where": args.where,
+        "group_by": args.group_by or (),
+        "sort": args.sort,
+        "is_reversed": args.reverse,
+        "most": args.rows,
+    }
     columns = args.columns
-    if columns is None and args.format == "text":
+    if columns is None and args.group_by:
+        columns = _MEASURES
+    elif columns is None and args.format not in ("json", "csv"):
         with search(path) as every:
             columns = [name for name in _USUAL if name in every.columns]
     with search(path, columns=columns, **options) as found:
+        if found.failed:
+            hint = "--where \"outcome = 'ok'\" leaves them out"
+            _output.warn(f"the groups have {count_noun(found.failed, 'file')} that could not be read whole; {hint}")
         rows = (dict(zip(found.columns, row)) for row in found.rows)
         if args.format == "json":
             return {"columns": list(found.columns), "rows": list(rows)}
         if args.format == "csv":
             _output.print_csv(found.columns, rows)
         else:
-            _print_query(_output.make_printer(), found, path)
+            _print_query(args, found, path)
     return {}
 
 
-def _print_query(printer: _output.Plain, found: Found, path: str) -> None:
+def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
+    from sbformat.catalogue.table_files import MEASURES
+
     rows = list(islice(found.rows, _MOST + 1))
-    shown = rows[:_MOST]
-    numbers = [
-        place
-        for place, values in enumerate(zip(*shown))
-        if all(value is None or isinstance(value, (int, float)) for value in values)
-    ]
-    cells = [[f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in shown]
-    more = f", the first {_MOST:,}" if len(rows) > _MOST else ""
-    title = f"{count_noun(len(shown), 'row')} of {escape(path, 1000)}{more}"
-    if not cells:
+    shown = [dict(zip(found.columns, map(read_number, row))) for row in rows[:_MOST]]
+    if not shown:
         _files.write_remark(f"{escape(path, 1000)}: no row meets the condition")
-    printer.table(title, found.columns, cells, right=numbers, longest=_CELL)
+    if len(rows) > _MOST and args.format != "text":  # only text has a title that says so
+        _output.warn(f"only the first {_MOST:,} rows are printed; --format csv prints all")
+    mean, *others = MEASURES
+    measures = {name + mean: name for name in found.measures}
+    merged = {name + suffix for name in found.measures for suffix in others}
+    names = [name for name in found.columns if name not in merged]
+    cells = [
+        [_render_measure(row, measures[name]) if name in measures else _render_scalar(row[name]) for name in names]
+        for row in shown
+    ]
+    noun = "group" if args.group_by else "row"
+    more = f", the first {_MOST:,}" if len(rows) > _MOST else ""
+    _output.make_printer(form=args.format).table(
+        f"{count_noun(len(shown), noun)} of {escape(path, 1000)}{more}",
+        [measures.get(name, name) for name in names],
+        cells,
+        right=[at for at, name in enumerate(names) if all(isinstance(row[name], _NUMBERS) for row in shown)],
+        longest=_CELL,
+        leaves_out=[at for at, name in enumerate(names) if name in measures and args.columns is None],
+    )
+
+
+def _render_scalar(value: Scalar) -> Scalar:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _render_measure(row: Mapping[str, Any], name: str) -> str | None:
+    """Return the mean of a group with its deviation, and the number of values if some rows have none."""
+    from sbformat.catalogue.table_files import COUNT, MEASURES
+
+    mean, deviation, count = (row[name + suffix] for suffix in MEASURES)
+    if mean is None:
+        return None
+    text = f"{mean:.0f}" if mean.is_integer() and abs(mean) < _LARGE else f"{mean:.6g}"
+    if deviation is not None:
+        text = f"{text} \u00b1 {deviation:.{_DIGITS}g}"
+        if 0 < deviation < _LARGE and abs(mean) < _LARGE:
+            digits = max(_DIGITS - 1 - math.floor(math.log10(deviation)), 0)
+            text = f"{mean:.{digits}f} \u00b1 {deviation:.{digits}f}" if digits <= _MOST_DIGITS else text
+    return text if count == row[COUNT] else f"{text} (n={count})"

@@ -335,7 +335,7 @@ def test_a_table_names_broken_entries_and_columns_that_are_not_shown(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--columns", "gamma", "--format", "json"], "expected them with --format text or csv"),
+        (["--columns", "gamma", "--format", "json"], "expected them with a table, not with --format json"),
         (["--columns", " , "], "argument --columns: expected names of columns"),
     ],
 )
