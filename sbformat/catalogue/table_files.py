@@ -490,8 +490,12 @@ def search(
         database.set_authorizer(_authorize)
         database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
         try:
-            select = _select_groups(database, source, group_by, chosen) if group_by else _select_rows(names, chosen)
-            _require_names([] if sort is None else [sort], select.sortable)
+            if group_by:
+                hidden = [name for name in names if name == sort and name not in chosen]
+                select = _select_groups(database, source, group_by, chosen, hidden)
+            else:
+                select = _select_rows(names, chosen)
+            _require_names([] if sort is None else [sort], [*select.sortable, *names])
             query = f"SELECT {', '.join(select.parts.values())} FROM {source}{select.grouping}"  # noqa: S608 -- see _authorize
             query += f" ORDER BY {_make_order(select, sort, 'DESC' if is_reversed else 'ASC')}"
             cursor = database.execute(query if most is None else f"{query} LIMIT {most}")
@@ -551,7 +555,7 @@ _ONE_TEXT: Final = "CASE WHEN count(DISTINCT {0}) > 1 THEN count(DISTINCT {0}) |
 
 
 def _select_groups(
-    database: sqlite3.Connection, source: str, group_by: Sequence[str], chosen: Sequence[str]
+    database: sqlite3.Connection, source: str, group_by: Sequence[str], chosen: Sequence[str], hidden: Sequence[str]
 ) -> _Select:
     """Select one row for each group of rows that have the same values in some columns; no value is a value there.
 
@@ -565,36 +569,41 @@ def _select_groups(
     values that they have in common.
 
     :param source: the table, with the condition
+    :param hidden: columns to sort by that are not chosen
     """
-    quoted = {name: quote_name(name) for name in (*group_by, *chosen)}
-    others = [name for name in quoted if name not in group_by]
-    checks = ", ".join(["sum(outcome IS NOT 'ok')", *(f"min({_NUMBERS.format(quoted[name])})" for name in others)])
-    failed, *are_numbers = database.execute(f"SELECT {checks} FROM {source}").fetchone()  # noqa: S608 -- see _authorize
-    parts = [*((name, quoted[name]) for name in group_by), (COUNT, "count(*)")]
+    others = [name for name in dict.fromkeys((*chosen, *hidden)) if name not in group_by]
+    shared = [(name, quote_name(name)) for name in group_by]
+    checks = ["sum(outcome IS NOT 'ok')", *(f"min({_NUMBERS.format(quote_name(name))})" for name in others)]
+    failed, *are_numbers = database.execute(f"SELECT {', '.join(checks)} FROM {source}").fetchone()  # noqa: S608
+    parts = [*shared, (COUNT, "count(*)")]
+    sortable = dict(parts)
     measures = []
     for name, is_number in zip(others, are_numbers):
-        if is_number != 0 and COLUMNS.get(name) is not str:  # none without rows
-            measures.append(name)
+        quoted = quote_name(name)
+        made = [(name, _ONE_TEXT.format(quoted))]
+        if is_number != 0 and COLUMNS.get(name) is not str:  # None without rows
             functions = (_Mean.__name__, _Deviation.__name__, "count")
-            parts += [(name + suffix, f"{function}({quoted[name]})") for suffix, function in zip(MEASURES, functions)]
-        else:
-            parts.append((name, _ONE_TEXT.format(quoted[name])))
-    made = dict(parts)
+            made = [(name + suffix, f"{function}({quoted})") for suffix, function in zip(MEASURES, functions)]
+        sortable |= {**dict(made), name: made[0][1]}
+        if name not in hidden:
+            parts += made
+            measures += [name] if len(made) > 1 else []
+    named = dict(parts)
     for name, expression in parts:
-        if made[name] != expression:
+        if named[name] != expression:
             raise UnsupportedError(f"two columns of the groups have the name {quote(name)}; choose others")
     return _Select(
-        parts=made,
-        sortable={**made, **{name: made[name + MEASURES[0]] for name in measures}},
-        ties=tuple(_put_last(quoted[name]) for name in group_by),
-        grouping=f" GROUP BY {', '.join(quoted[name] for name in group_by)}",
+        parts=named,
+        sortable=sortable,
+        ties=tuple(_put_last(quoted) for _, quoted in shared),
+        grouping=f" GROUP BY {', '.join(quoted for _, quoted in shared)}",
         measures=tuple(measures),
         failed=failed or 0,
     )
 
 
 class _Mean:
-    """Mean of numbers, in one pass (Welford): of equal numbers exactly their value."""
+    """Mean of numbers, in one pass (Welford): of equal numbers exactly their value, of some that are not finite NaN."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -608,24 +617,24 @@ class _Mean:
             number = float(read_number(value))
             self.count += 1
             difference = number - self.mean
-            self.mean += difference / self.count
+            self.mean += number / self.count - self.mean / self.count  # the difference may be infinite
             self.squares += difference * (number - self.mean)
 
+    def compute(self) -> float | None:
+        """Return the result for at least one number."""
+        return self.mean
+
     def finalize(self) -> Any:
-        """Return the result; SQLite would store NaN as no value."""
-        return _name_nan(self.mean) if self.count else None
+        """Return the result as the table has it: SQLite takes NaN for no value."""
+        return "NaN" if math.isnan(self.squares) else self.compute() if self.count else None
 
 
 class _Deviation(_Mean):
     """Standard deviation of a sample of numbers."""
 
-    def finalize(self) -> Any:
+    def compute(self) -> float | None:
         """Return the result; of one number there is none."""
-        return _name_nan(math.sqrt(self.squares / (self.count - 1))) if self.count > 1 else None
-
-
-def _name_nan(number: float) -> Scalar:
-    return "NaN" if number != number else number  # noqa: PLR0124
+        return math.sqrt(max(self.squares, 0.0) / (self.count - 1)) if self.count > 1 else None
 
 
 def _open(path: str) -> sqlite3.Connection:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sbformat import parallel
-from sbformat.cli import main
+from sbformat.cli import catalog, main
+from tests.catalogue.test_files import make_row, write
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.many_archives import write_archives
 from tests.helpers.reports import REPORT, parse_reports
@@ -106,6 +108,8 @@ def test_a_lost_file_is_a_row(tmp_path: Path, capsys: Capture, monkeypatch: pyte
         (["a.zip", "-o", "out.csv", "--where", "1"], "--where: expected it without -o"),
         (["runs.csv", "--fresh"], "--fresh: expected it with -o OUT"),
         (["a.zip", "-o", "out.csv", "--format", "csv"], "name a file that ends with .csv"),
+        (["a.zip", "-o", "out.csv", "--format", "latex"], "--format latex prints rows of a table"),
+        (["a.zip", "-o", "out.csv", "--group-by", "env"], "--group-by: expected it without -o"),
         (["a.zip", "-o", "out.csv", "--allow", "os.system"], "argument --allow: os.system cannot be allowed"),
         (["runs.csv", "--rows", "0"], "expected a number from 1, got 0"),
         (["a.zip", "-o", "out.csv", "--jobs", "2", "--dask", "local"], "not allowed with argument"),
@@ -145,6 +149,7 @@ def test_no_sources_are_an_error(tmp_path: Path, capsys: Capture) -> None:
     [
         (["--where", "algoritm = 1"], "there is no column 'algoritm'; did you mean 'algorithm'?"),
         (["--columns", "gama"], "there is no column 'gama'; did you mean 'gamma'?"),
+        (["--group-by", "env,gama"], "there is no column 'gama'; did you mean 'gamma'?"),
         (["--where", "gamma <"], "the condition is not SQL that SQLite accepts"),
     ],
 )
@@ -159,6 +164,72 @@ def test_a_wrong_condition_is_one_line(
         REPORT.validate(json.loads(out))
     else:
         assert out == ""
+
+
+def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) -> None:
+    rows = [
+        make_row("a|b.zip", env="CartPole-v1", algorithm="PPO", mean_reward=500.0, timesteps=1_000_000, gamma=0.25),
+        make_row("b.zip", env="CartPole-v1", algorithm="PPO", mean_reward=475.38, timesteps=1_000_000, gamma="auto"),
+        make_row("c.zip", env="CartPole-v1", algorithm="PPO", timesteps=1_000_000, gamma=1e-5),
+        make_row("d.zip", env="A_b", algorithm="SAC", mean_reward=-1234.5678, outcome="data failure"),
+    ]
+    path = tmp_path / "runs.jsonl"
+    write(path, rows)
+    groups = ("--group-by", "env,algorithm", "--sort", "mean_reward", "--reverse")
+    status, out, err = run(capsys, path, *groups)
+    hint = "--where \"outcome = 'ok'\" leaves them out"
+    assert (status, err) == (0, f"sbformat: the groups have 1 file that could not be read whole; {hint}\n")
+    assert out.splitlines() == [
+        f"  2 groups of {path}",
+        "    env          algorithm  n         mean_reward    timesteps",
+        "    CartPole-v1  PPO        3  487.7 \u00b1 17.4 (n=2)  1000000 \u00b1 0",
+        "    A_b          SAC        1            -1234.57",
+    ]
+    _, out, _ = run(capsys, path, *groups, "--format", "latex", "--rows", 1)
+    assert r"CartPole-v1 & PPO & 3 & $487.7 \pm 17.4$ (n=2) & $1000000 \pm 0$ \\" in out.splitlines()
+    _, out, _ = run(capsys, path, *groups, "--format", "csv", "--columns", "mean_reward,gamma", "--quiet")
+    assert out.splitlines()[::2] == [
+        "env,algorithm,n,mean_reward_mean,mean_reward_std,mean_reward_n,gamma", "A_b,SAC,1,-1234.5678,,1,",
+    ]  # fmt: skip
+    _, out, _ = run(capsys, path, *groups, "--format", "json", "--columns", "gamma")
+    assert parse_reports(out)[0]["rows"][0] == {"env": "CartPole-v1", "algorithm": "PPO", "n": 3, "gamma": "3 values"}
+    _, out, _ = run(capsys, path, "--columns", "source,mean_reward,gamma", "--format", "markdown", "--rows", 2)
+    assert out.splitlines() == [
+        "| source   | mean_reward | gamma |",
+        "| -------- | ----------: | ----- |",
+        "| a\\|b.zip |         500 | 0.25  |",
+        "| b.zip    |      475.38 | auto  |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "text"),
+    [
+        (0.0003, 0.0, "0.0003 \u00b1 0"),
+        (0.0003, 0.000123456, "0.000300 \u00b1 0.000123"),
+        (487.8333, 11.77214, "487.8 \u00b1 11.8"),
+        (-1050.4, 150.24, "-1050 \u00b1 150"),
+        (52345.6, 12345.6, "52346 \u00b1 12346"),
+        (1.0, 1e-12, "1 \u00b1 1e-12"),
+        (2.5e12, 1e9, "2.5e+12 \u00b1 1e+09"),
+        (math.nan, math.nan, "nan \u00b1 nan"),
+        (0.0, math.inf, "0 \u00b1 inf"),
+        (1 / 3, None, "0.333333"),
+    ],
+)
+def test_a_deviation_has_three_digits_and_its_mean_as_many_decimals(
+    mean: float, deviation: float | None, text: str
+) -> None:
+    assert catalog._render_measure({"x_mean": mean, "x_std": deviation, "x_n": 2, "n": 2}, "x") == text
+
+
+def test_a_table_of_a_paper_that_is_too_long_says_so(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_MOST", 2)
+    write(tmp_path / "runs.csv", [make_row(f"{number}.zip") for number in range(3)])
+    _, out, err = run(capsys, tmp_path / "runs.csv", "--format", "markdown", "--columns", "source")
+    assert (out.count(".zip"), err) == (2, "sbformat: only the first 2 rows are printed; --format csv prints all\n")
 
 
 def test_text_of_a_file_is_escaped(tmp_path: Path, capsys: Capture) -> None:
