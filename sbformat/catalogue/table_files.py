@@ -20,6 +20,7 @@ import errno
 import json
 import math
 import os
+import posixpath
 import re
 import sqlite3
 from collections import Counter
@@ -455,6 +456,8 @@ class Found(Record):
     """With groups: the columns of numbers, of which the result has those with the suffixes ``MEASURES``."""
     failed: int
     """With groups: number of rows in them with an outcome other than ``ok``."""
+    repeated: int
+    """With groups: number of rows in them that have the logs of another row, such as checkpoints of one run."""
 
 
 @contextmanager
@@ -485,8 +488,9 @@ def search(
         chosen = names if columns is None else tuple(columns)
         _require_names((*group_by, *chosen), names)
         source = f'"{TABLE}"' if where is None else f'"{TABLE}" WHERE (\n{_TOKEN.sub(_requote, where)}\n)'
-        for function in (_Mean, _Deviation):
-            database.create_aggregate(function.__name__, 1, function)
+        for aggregate in (_Mean, _Deviation):
+            database.create_aggregate(aggregate.__name__, 1, aggregate)
+        database.create_function(_find_run.__name__, 2, _find_run)
         database.set_authorizer(_authorize)
         database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
         try:
@@ -501,7 +505,7 @@ def search(
             cursor = database.execute(query if most is None else f"{query} LIMIT {most}")
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _explain(error, names, path) from None
-        yield Found(tuple(select.parts), _fetch(cursor, names, path), select.measures, select.failed)
+        yield Found(tuple(select.parts), _fetch(cursor, names, path), select.measures, select.failed, select.repeated)
 
 
 def _require_names(wanted: Iterable[str], present: Iterable[str]) -> None:
@@ -523,6 +527,7 @@ class _Select(Record):
     grouping: str = ""
     measures: tuple[str, ...] = ()
     failed: int = 0
+    repeated: int = 0
 
 
 def _select_rows(names: Sequence[str], chosen: Sequence[str]) -> _Select:
@@ -573,8 +578,9 @@ def _select_groups(
     """
     others = [name for name in dict.fromkeys((*chosen, *hidden)) if name not in group_by]
     shared = [(name, quote_name(name)) for name in group_by]
-    checks = ["sum(outcome IS NOT 'ok')", *(f"min({_NUMBERS.format(quote_name(name))})" for name in others)]
-    failed, *are_numbers = database.execute(f"SELECT {', '.join(checks)} FROM {source}").fetchone()  # noqa: S608
+    checks = ["sum(outcome IS NOT 'ok')", f"count(logs) - count(DISTINCT {_find_run.__name__}(source, logs))"]
+    checks += [f"min({_NUMBERS.format(quote_name(name))})" for name in others]
+    failed, repeated, *are_numbers = database.execute(f"SELECT {', '.join(checks)} FROM {source}").fetchone()  # noqa: S608
     parts = [*shared, (COUNT, "count(*)")]
     sortable = dict(parts)
     measures = []
@@ -599,7 +605,16 @@ def _select_groups(
         grouping=f" GROUP BY {', '.join(quoted for _, quoted in shared)}",
         measures=tuple(measures),
         failed=failed or 0,
+        repeated=repeated,
     )
+
+
+def _find_run(source: Any, logs: Any) -> str | None:
+    """Return the path of the first of the logs that belong to a source: the same for all files of a run."""
+    if logs is None:
+        return None
+    folder = posixpath.dirname(str(source).replace("\\", "/"))
+    return posixpath.normpath(posixpath.join(folder, str(logs).partition(", ")[0]))
 
 
 class _Mean:

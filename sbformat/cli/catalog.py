@@ -210,9 +210,7 @@ def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
         with search(path) as every:
             columns = [name for name in _USUAL if name in every.columns]
     with search(path, columns=columns, **options) as found:
-        if found.failed:
-            hint = "--where \"outcome = 'ok'\" leaves them out"
-            _output.warn(f"the groups have {count_noun(found.failed, 'file')} that could not be read whole; {hint}")
+        _warn_about_groups(found)
         rows = (dict(zip(found.columns, row)) for row in found.rows)
         if args.format == "json":
             return {"columns": list(found.columns), "rows": list(rows)}
@@ -221,6 +219,16 @@ def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
         else:
             _print_query(args, found, path)
     return {}
+
+
+def _warn_about_groups(found: Found) -> None:
+    """Say what a reader of the numbers of groups would not expect."""
+    failed, repeated = (count_noun(count, "file") for count in (found.failed, found.repeated))
+    if found.failed:
+        _output.warn(f"{failed} in the groups could not be read whole; to leave out such: --where \"outcome = 'ok'\"")
+    if found.repeated:
+        hint = "to choose one of each run: --where \"source LIKE '%best_model.zip'\""
+        _output.warn(f"{repeated} in the groups with the logs of another, as checkpoints have; {hint}")
 
 
 def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:

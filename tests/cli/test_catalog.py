@@ -177,8 +177,8 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
     write(path, rows)
     groups = ("--group-by", "env,algorithm", "--sort", "mean_reward", "--reverse")
     status, out, err = run(capsys, path, *groups)
-    hint = "--where \"outcome = 'ok'\" leaves them out"
-    assert (status, err) == (0, f"sbformat: the groups have 1 file that could not be read whole; {hint}\n")
+    hint = "to leave out such: --where \"outcome = 'ok'\""
+    assert (status, err) == (0, f"sbformat: 1 file in the groups could not be read whole; {hint}\n")
     assert out.splitlines() == [
         f"  2 groups of {path}",
         "    env          algorithm  n         mean_reward    timesteps",
@@ -200,6 +200,15 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
         "| a\\|b.zip |         500 | 0.25  |",
         "| b.zip    |      475.38 | auto  |",
     ]
+
+
+def test_several_files_of_one_run_in_a_group_are_said(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "runs.sqlite"
+    names = {"a/best_model.zip": "e.npz, 0.csv", "a/x/1.zip": "../e.npz", "a\\2.zip": "e.npz", "b/best_model.zip": "e.npz"}
+    write(path, [make_row(name, env="x", logs=logs) for name, logs in names.items()])
+    _, _, err = run(capsys, path, "--group-by", "env")
+    assert err.startswith("sbformat: 2 files in the groups with the logs of another, as checkpoints have; ")
+    assert run(capsys, path, "--group-by", "env", "--where", "source LIKE '%best_model.zip'")[2] == ""
 
 
 @pytest.mark.parametrize(
