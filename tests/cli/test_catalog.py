@@ -204,8 +204,13 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
 
 def test_several_files_of_one_run_in_a_group_are_said(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "runs.sqlite"
-    names = {"a/best_model.zip": "e.npz, 0.csv", "a/x/1.zip": "../e.npz", "a\\2.zip": "e.npz", "b/best_model.zip": "e.npz"}
-    write(path, [make_row(name, env="x", logs=logs) for name, logs in names.items()])
+    logs = {
+        "a/best_model.zip": "e.npz, 0.csv",
+        "a/x/1.zip": "../e.npz",
+        "a\\2.zip": "e.npz",
+        "b/best_model.zip": "e.npz",
+    }
+    write(path, [make_row(name, env="x", logs=names) for name, names in logs.items()])
     _, _, err = run(capsys, path, "--group-by", "env")
     assert err.startswith("sbformat: 2 files in the groups with the logs of another, as checkpoints have; ")
     assert run(capsys, path, "--group-by", "env", "--where", "source LIKE '%best_model.zip'")[2] == ""
