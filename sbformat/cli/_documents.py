@@ -23,6 +23,8 @@ _GITHUB: Final = r"(?i)[@#$]|://|\bwww\.|\bgh-\d|:[\w+-]+:"
 """Where GitHub finds an address, a mention, a reference, a formula, a link or an emoji."""
 _MARKDOWN: Final = r"[\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 """An underscore within a word means nothing: ``mean_reward`` stays readable."""
+_BLOCK: Final = r"^(\d*)([-+>.)])"
+"""What begins a list or a quotation where a line begins."""
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", "~": "&#126;"})
 
 _LATEX: Final = str.maketrans({
@@ -53,7 +55,7 @@ class Markdown(_Document):
 
     def line(self, *parts: str, style: str = "") -> None:  # noqa: ARG002 -- for terminals
         """Print a paragraph."""
-        self._print_block([escape_markdown("".join(parts))])
+        self._print_block([re.sub(_BLOCK, r"\1\\\2", escape_markdown("".join(parts)))])
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped for a terminal; one without a header has an empty one."""

@@ -39,7 +39,6 @@ _MEASURES: Final = ("mean_reward", "best_evaluation", "last_evaluation", "timest
 _DIGITS: Final = 3  # of a deviation; its mean has as many decimals
 _MOST_DIGITS: Final = 9  # decimals of the two
 _LARGE: Final = 1e9  # means and deviations that are written with an exponent
-_NUMBERS: Final = (int, float, type(None))
 _MOST: Final = 1000  # rows that are printed as text
 _CELL: Final = 300
 
@@ -223,19 +222,20 @@ def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
 
 def _warn_about_groups(found: Found) -> None:
     """Say what a reader of the numbers of groups would not expect."""
-    failed, repeated = (count_noun(count, "file") for count in (found.failed, found.repeated))
     if found.failed:
-        _output.warn(f"{failed} in the groups could not be read whole; to leave out such: --where \"outcome = 'ok'\"")
+        count = count_noun(found.failed, "file")
+        _output.warn(f"the groups have {count} that could not be read whole; without: --where \"outcome = 'ok'\"")
     if found.repeated:
+        count = count_noun(found.repeated, "file")
         hint = "to choose one of each run: --where \"source LIKE '%best_model.zip'\""
-        _output.warn(f"{repeated} in the groups with the logs of another, as checkpoints have; {hint}")
+        _output.warn(f"the groups have {count} with the logs of another, as checkpoints have; {hint}")
 
 
 def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
     from sbformat.catalogue.table_files import MEASURES
 
     rows = list(islice(found.rows, _MOST + 1))
-    shown = [dict(zip(found.columns, map(read_number, row))) for row in rows[:_MOST]]
+    shown = [dict(zip(found.columns, row)) for row in rows[:_MOST]]
     if not shown:
         _files.write_remark(f"{escape(path, 1000)}: no row meets the condition")
     if len(rows) > _MOST and args.format != "text":  # only text has a title that says so
@@ -254,10 +254,17 @@ def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
         f"{count_noun(len(shown), noun)} of {escape(path, 1000)}{more}",
         [measures.get(name, name) for name in names],
         cells,
-        right=[at for at, name in enumerate(names) if all(isinstance(row[name], _NUMBERS) for row in shown)],
+        right=[at for at, name in enumerate(names) if _has_numbers(name, [row[name] for row in shown])],
         longest=_CELL,
         leaves_out=[at for at, name in enumerate(names) if name in measures and args.columns is None],
     )
+
+
+def _has_numbers(name: str, values: Iterable[Scalar]) -> bool:
+    """Return whether a column has numbers only; SQLite stores NaN as a text."""
+    from sbformat.catalogue.rows import COLUMNS
+
+    return COLUMNS.get(name) is not str and not any(isinstance(read_number(value), str) for value in values)
 
 
 def _render_scalar(value: Scalar) -> Scalar:
@@ -268,7 +275,7 @@ def _render_measure(row: Mapping[str, Any], name: str) -> str | None:
     """Return the mean of a group with its deviation, and the number of values if some rows have none."""
     from sbformat.catalogue.table_files import COUNT, MEASURES
 
-    mean, deviation, count = (row[name + suffix] for suffix in MEASURES)
+    mean, deviation, count = (read_number(row[name + suffix]) for suffix in MEASURES)
     if mean is None:
         return None
     text = f"{mean:.0f}" if mean.is_integer() and abs(mean) < _LARGE else f"{mean:.6g}"

@@ -177,8 +177,8 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
     write(path, rows)
     groups = ("--group-by", "env,algorithm", "--sort", "mean_reward", "--reverse")
     status, out, err = run(capsys, path, *groups)
-    hint = "to leave out such: --where \"outcome = 'ok'\""
-    assert (status, err) == (0, f"sbformat: 1 file in the groups could not be read whole; {hint}\n")
+    hint = "without: --where \"outcome = 'ok'\""
+    assert (status, err) == (0, f"sbformat: the groups have 1 file that could not be read whole; {hint}\n")
     assert out.splitlines() == [
         f"  2 groups of {path}",
         "    env          algorithm  n         mean_reward    timesteps",
@@ -202,6 +202,18 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
     ]
 
 
+def test_numbers_that_are_not_finite_are_on_the_right_with_the_others(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "runs.sqlite"
+    numbers = (math.nan, -math.inf, 1e-7)
+    write(path, [make_row("NaN", mean_reward=number, policy_class="Infinity") for number in numbers])
+    options = ("--columns", "source,mean_reward,policy_class", "--where", "1", "--format")
+    assert [line.split() for line in run(capsys, path, *options, "text")[1].splitlines()[2:]] == [
+        ["NaN", "NaN", "Infinity"], ["NaN", "-inf", "Infinity"], ["NaN", "1e-07", "Infinity"],
+    ]  # fmt: skip
+    cells = [line.split(" & ")[1] for line in run(capsys, path, *options, "latex")[1].splitlines() if line[:3] == "NaN"]
+    assert cells == [r"$\mathrm{NaN}$", r"$-\infty$", r"$1 \times 10^{-7}$"]
+
+
 def test_several_files_of_one_run_in_a_group_are_said(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "runs.sqlite"
     logs = {
@@ -212,7 +224,7 @@ def test_several_files_of_one_run_in_a_group_are_said(tmp_path: Path, capsys: Ca
     }
     write(path, [make_row(name, env="x", logs=names) for name, names in logs.items()])
     _, _, err = run(capsys, path, "--group-by", "env")
-    assert err.startswith("sbformat: 2 files in the groups with the logs of another, as checkpoints have; ")
+    assert err.startswith("sbformat: the groups have 2 files with the logs of another, as checkpoints have; ")
     assert run(capsys, path, "--group-by", "env", "--where", "source LIKE '%best_model.zip'")[2] == ""
 
 

@@ -78,6 +78,18 @@ def test_what_github_would_make_a_link_or_a_formula_of_is_code(text: str) -> Non
     assert read_markdown(draw(Markdown, [[text, ""]]))[1] == [text, ""]
 
 
+@pytest.mark.parametrize(
+    "text", ["- x", "+ x", "1. x", "2) x", "> x", "# x", "---", "***", "| x |", "```", "~~~", "<b>"]
+)
+def test_a_line_of_text_is_a_paragraph_of_markdown(text: str) -> None:
+    parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
+    stream = Stream()
+    Markdown(stream).line(text)
+    begin, inline, end = parser.parse(stream.getvalue())
+    assert (begin.type, end.type) == ("paragraph_open", "paragraph_close")
+    assert "".join(part.content for part in inline.children) == text
+
+
 def test_numbers_are_aligned_to_the_right_in_markdown() -> None:
     assert draw(Markdown, [("a", 1.5), ("b", -20)], right=[1]).splitlines() == [
         "| name | \\|\\_x\\_ |", "| ---- | ------: |", "| a    |     1.5 |", "| b    |     -20 |",
