@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
+from environment_reference import render_environment
 from format_sections import PAGES, list_sections
 from github_markdown import map_text, normalize_lists
 from limit_reference import render_limits
@@ -43,6 +44,7 @@ COPIED: Final = {
 
 GENERATED: Final[dict[str, Callable[[], str]]] = {
     "reference/commands.md": render_commands,
+    "reference/environment.md": render_environment,
     "reference/limits.md": render_limits,
     "reference/rules.md": render_rules,
 }
@@ -51,6 +53,7 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
 RANKS: Final = {
     "how-to/": 2.0,
     "tutorials/": 2.0,
+    "reference/environment.md": 3.0,
     "reference/errors.md": 3.0,
     "reference/limits.md": 3.0,
     "reference/api.md": 1.0,

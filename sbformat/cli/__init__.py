@@ -167,7 +167,12 @@ def _run(parser: Parser, args: argparse.Namespace) -> int:
     run: Callable[[argparse.Namespace], int] = args.run
     del args.run  # args is sent to other processes
     try:
-        status = run(args)
+        if getattr(args, "report_output", None) in (None, "-"):
+            status = run(args)
+        else:
+            from sbformat.cli._output import run_to_file
+
+            status = run_to_file(run, args)
     except _options.UsageError as error:
         parser.commands[args.command].error(str(error))
     sys.stdout.flush()
@@ -197,9 +202,10 @@ def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
     from sbformat.cli import _files, _options
 
     try:
+        _options.complete_options(args, parser.commands[args.command])
         _files.start(args)
     except _options.UsageError as error:
-        parser.error(str(error))
+        parser.commands[args.command].error(str(error))
     return parser, args
 
 

@@ -74,16 +74,20 @@ class OutputError(Exception):
 def start(args: argparse.Namespace) -> None:
     """Forget the standard input of another run, and check that the arguments name it once."""
     _standard_input.clear()
-    count = 0
     for name in _INPUTS:
         value = getattr(args, name, None)
-        given = value if isinstance(value, list) else [value]
-        count += given.count(STANDARD_STREAM)
-        urls = [add_url_options(one, args) for one in given]
-        if value is not None:
-            setattr(args, name, urls if isinstance(value, list) else urls[0])
-    if count > 1:
+        if isinstance(value, list):
+            setattr(args, name, [add_url_options(one, args) for one in value])
+        elif value is not None:
+            setattr(args, name, add_url_options(value, args))
+    if list_inputs(args).count(STANDARD_STREAM) > 1:
         raise UsageError("standard input can be read once: expected one '-' at most")
+
+
+def list_inputs(args: argparse.Namespace) -> list[str]:
+    """Return the files and folders to read that a command line names."""
+    found = [getattr(args, name, None) or [] for name in _INPUTS]
+    return [path for value in found for path in (value if isinstance(value, list) else [value])]
 
 
 def add_url_options(value: T, args: argparse.Namespace) -> T | Url:

@@ -2,7 +2,8 @@
 
 A command is described by a :class:`Command`: its options, in the order of its help, with the groups that it shares with
 others. Values of options that are wrong are ``argparse.ArgumentTypeError``; options that do not go together are a
-:class:`UsageError`, which becomes the usage and the message of the command.
+:class:`UsageError`, which becomes the usage and the message of the command. Options that a command line leaves out get
+the values of environment variables, then those of ``_DEFAULTS``: see :func:`complete_options`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sbformat.limits import Limits
 from sbformat.parallel import WORKER_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
@@ -31,6 +32,9 @@ _SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ADVICE: Final = r"pass limits=Limits\(([\w=., ]+)\)"
 _MOST_JOBS: Final = 1024
+_COLORS: Final = ("auto", "always", "never")
+_DEFAULTS: Final = {"color": "auto", "format": "text", "timeout": TIMEOUT, "worker_timeout": WORKER_TIMEOUT}
+"""Values of options that neither the command line nor a variable gives; ``format`` may be that of the output."""
 _DIGITS: Final = 18
 
 
@@ -190,6 +194,25 @@ def parse_count(text: str, *, most: int | None = None) -> int:
     return int(text)
 
 
+def parse_jobs(text: str) -> int:
+    """Return the number of processes."""
+    return parse_count(text, most=_MOST_JOBS)
+
+
+def parse_color(text: str) -> str:
+    """Return when to write colours."""
+    if text not in _COLORS:
+        raise argparse.ArgumentTypeError(f"expected {', '.join(_COLORS[:-1])} or {_COLORS[-1]}, got {escape(text)}")
+    return text
+
+
+def parse_switch(text: str) -> bool:
+    """Return whether a variable switches an option on."""
+    if text not in ("0", "1"):
+        raise argparse.ArgumentTypeError(f"expected 1 or 0, got {escape(text)}")
+    return text == "1"
+
+
 def parse_tolerance(text: str) -> float:
     """Return the number of ``--rtol`` or ``--atol``."""
     try:
@@ -253,7 +276,7 @@ JOBS: Final = Shared(
                 "--jobs",
                 "N",
                 "processes for many files; one for each processor by default",
-                type=partial(parse_count, most=_MOST_JOBS),
+                type=parse_jobs,
             ),
             option(
                 "--dask",
@@ -266,16 +289,25 @@ JOBS: Final = Shared(
             "SECONDS",
             f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
             type=parse_seconds,
-            default=WORKER_TIMEOUT,
         ),
     )
 )
+REPORT: Final[Options] = (
+    option(
+        "-o --output",
+        "OUT",
+        "the file for the report, or - for standard output; without --format its suffix selects the format: .json, ...",
+        dest="report_output",
+    ),
+    FORCE,
+)
+"""Options of every command that prints a report; those of commands that write something else are ``args.output``."""
 _COMMON: Final[Options] = (
     one_of(
         flag("-q --quiet", "only results, findings and errors"),
         flag("-v --verbose", "also what was read, and long texts in full"),
     ),
-    option("--color", None, "auto (default): in a terminal", choices=("auto", "always", "never"), default="auto"),
+    option("--color", None, "auto (default): in a terminal", choices=_COLORS),
     repeated("--limit", "NAME=VALUE", "change a limit: json_bytes=128MB; repeatable", type=parse_limit),
     flag("--private-redirects", "of URLs: follow redirects to private addresses, and from https to http"),
     option(
@@ -283,7 +315,6 @@ _COMMON: Final[Options] = (
         "SECONDS",
         f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
         type=parse_seconds,
-        default=TIMEOUT,
     ),
 )
 
@@ -300,7 +331,7 @@ def common(*formats: str) -> Shared:
     """
     words = ("text for people (default)", "JSON", *(_TITLES[word] for word in formats))
     text = f"{', '.join(words[:-1])} or {words[-1]}"
-    return Shared((option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON))
+    return Shared((option("--format", None, text, choices=("text", "json", *formats)), *_COMMON))
 
 
 def reading(*formats: str) -> Shared:
@@ -320,6 +351,72 @@ def make_target() -> Option:
 def assignments(text: str) -> Option:
     """Return the option ``--set``, whose values ``_json.parse_assignments`` returns."""
     return repeated("--set", "KEY=JSON", text, type=partial(parse_pair, form="KEY=JSON"))
+
+
+# -- options that the command line leaves out ---------------------------------------------------------
+
+PREFIX: Final = "SBFORMAT_"
+VARIABLES: Final[dict[str, Callable[[str], Any]]] = {
+    "jobs": parse_jobs,
+    "worker_timeout": parse_seconds,
+    "timeout": parse_seconds,
+    "color": parse_color,
+    "quiet": parse_switch,
+    "verbose": parse_switch,
+}
+"""The options that have a variable, ``SBFORMAT_JOBS``, and what parses its value. Every limit has one, too."""
+_INSTEAD: Final = {"jobs": "dask", "quiet": "verbose", "verbose": "quiet"}
+"""Options that exclude each other: one that is given replaces the variable of the other."""
+LIMIT_PREFIX: Final = f"{PREFIX}LIMIT_"
+_FORMATS: Final = {
+    ".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".sarif": "sarif", ".md": "markdown", ".tex": "latex",
+}  # fmt: skip
+"""The format of a report by the suffix of its file; text for any other suffix."""
+
+
+def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Give the options that a command line leaves out the values of environment variables, or their defaults.
+
+    Only this function reads these variables: how the library reads a file does not depend on the environment.
+
+    :param parser: that of the command
+    """
+    for option_name, parse in VARIABLES.items():
+        is_given = any(getattr(args, name, None) for name in (option_name, _INSTEAD.get(option_name, option_name)))
+        text = os.environ.get(f"{PREFIX}{option_name.upper()}")
+        if option_name in args and text and not is_given:
+            setattr(args, option_name, _parse_variable(f"{PREFIX}{option_name.upper()}", parse, text))
+    if "limit" in args:
+        found = sorted(name for name, text in os.environ.items() if name.startswith(LIMIT_PREFIX) and text)
+        limits = [_parse_variable(name, partial(_parse_limit_of, name), os.environ[name]) for name in found]
+        args.limit = [*limits, *args.limit]
+    if "format" in args and args.format is None and getattr(args, "report_output", None):
+        args.format = _find_format(args.report_output, parser)
+    for option_name, value in _DEFAULTS.items():
+        if getattr(args, option_name, value) is None:
+            setattr(args, option_name, value)
+
+
+def _parse_limit_of(variable: str, text: str) -> tuple[str, int]:
+    return parse_limit(f"{variable.removeprefix(LIMIT_PREFIX).lower()}={text}")
+
+
+def _parse_variable(name: str, parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"environment variable {escape(name)}: {error}") from None
+
+
+def _find_format(output: str, parser: argparse.ArgumentParser) -> str | None:
+    """Return the format that the suffix of a report's file selects; None for a suffix that selects none."""
+    suffix = os.path.splitext(output)[1].lower()
+    known: Any = next(action.choices for action in parser._actions if action.dest == "format")  # noqa: SLF001 -- argparse lists them nowhere else
+    chosen = _FORMATS.get(suffix)
+    if chosen is None or chosen in known:
+        return chosen
+    suffixes = ", ".join(name for name, format_name in _FORMATS.items() if format_name in known)
+    raise UsageError(f"-o {escape(output)}: expected {suffixes}, a name without such a suffix, or --format")
 
 
 # -- options about output -----------------------------------------------------------------------------

@@ -13,10 +13,12 @@ some spreadsheets divide a line.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from sbformat.cli import _files
 from sbformat.cli._options import is_quiet, is_verbose, wants_color
@@ -39,6 +41,7 @@ _ROWS: Final = 1000
 _SHORT: Final = 24  # characters of a column that is not folded in a terminal
 _NARROW: Final = 12
 """Characters that each other column has at least; a terminal without room for them has a field a line."""
+_COPIED_BYTES: Final = 1 << 20
 _CELL: Final = 32_000  # characters of a cell of CSV; Excel has room for 32,767
 _NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LONGEST_INTEGER: Final = 4000  # bits of an integer that Python converts to decimal digits without refusing
@@ -303,6 +306,8 @@ def make_printer(stream: TextIO | None = None, form: str = "text") -> Plain:
             _use_utf_8()
         return Markdown(stream) if form == "markdown" else Latex(stream)
     stream = stream or sys.stdout
+    if isinstance(stream, ReportFile):
+        return Plain(stream)
     is_terminal = stream.isatty()
     color = wants_color(is_terminal=is_terminal)
     if is_terminal or color:
@@ -312,6 +317,56 @@ def make_printer(stream: TextIO | None = None, form: str = "text") -> Plain:
 
 
 # -- reports ------------------------------------------------------------------------------------------
+
+
+class ReportFile(io.TextIOWrapper):
+    """The report of a command that goes to a file: in UTF-8, with line feeds, and without colours."""
+
+
+def run_to_file(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a command, write what it prints to the file of ``-o``, and return the exit status.
+
+    A temporary file of the system has the report until the command ends, so that a folder that is examined does not
+    contain it. A command that could not do its work and printed nothing leaves the output as it was.
+    """
+    from tempfile import TemporaryFile
+
+    output = args.report_output
+    failure = _files.report_errors(output, lambda: _check_report_file(args), outputs=[output])
+    if failure["outcome"] == "ok":
+        with TemporaryFile() as kept, ReportFile(kept, "utf-8", "backslashreplace", newline="\n") as printed:
+            with contextlib.redirect_stdout(printed):
+                status = run(args)
+            printed.flush()
+            if status == _files.EXIT_COULD_NOT and not kept.tell():
+                return status
+            failure = _files.report_errors(output, lambda: _save_report(kept, args), outputs=[output])
+        if failure["outcome"] == "ok":
+            return status
+    report_failure(failure, lists_problems=False)
+    return _files.EXIT_COULD_NOT
+
+
+def _check_report_file(args: argparse.Namespace) -> dict[str, Any]:
+    """Check before any work is done that the report can be written, and that its file is not an input."""
+    from sbformat.io.atomic import check_new_file
+
+    for path in _files.list_inputs(args):
+        if not os.path.isdir(path):
+            _files.refuse_same_file(path, args.report_output)
+    check_new_file(args.report_output, overwrite=args.force)
+    return {}
+
+
+def _save_report(kept: IO[bytes], args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.container.writer import write_all
+    from sbformat.io.atomic import new_file, open_new
+
+    kept.seek(0)
+    with new_file(args.report_output, overwrite=args.force) as temporary, open_new(temporary) as file:
+        while chunk := kept.read(_COPIED_BYTES):
+            write_all(file, chunk)
+    return {}
 
 
 class Form(Record):

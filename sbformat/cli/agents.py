@@ -89,6 +89,7 @@ PREDICT: Final = opt.Command(
             opt.flag("--deterministic", "the most likely actions (default)"),
             opt.flag("--stochastic", "sample the actions, as SB3 does while it trains"),
         ),
+        opt.REPORT,
         opt.reading("csv"),
     ),
 )
@@ -110,6 +111,7 @@ EVALUATE: Final = opt.Command(
         ),
         opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object, or @FILE with one", default="{}"),
         opt.option("--max-steps", "N", "time limit, instead of the environment's own", type=opt.parse_number),
+        opt.REPORT,
         opt.reading("csv"),
     ),
 )

@@ -58,6 +58,7 @@ DIFF: Final = opt.Command(
             default=0.0,
         ),
         opt.option("--atol", "X", "absolute tolerance, see --rtol; default 0", type=opt.parse_tolerance, default=0.0),
+        opt.REPORT,
         opt.reading(*opt.TABLES),
     ),
 )

@@ -66,6 +66,7 @@ INSPECT: Final = opt.Command(
         opt.flag("--system", "compare the saved system with this one"),
         opt.repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
         opt.flag("--opcodes", "with --blobs: its opcodes with their offsets"),
+        opt.REPORT,
         opt.JOBS,
         opt.reading(*opt.TABLES),
     ),

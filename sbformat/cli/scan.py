@@ -77,6 +77,7 @@ SCAN: Final = opt.Command(
             opt.option("--write-baseline", "FILE", "write a baseline that accepts what this scan finds"),
         ),
         opt.flag("--list-skipped", "list the files of folders that have no verdict, with the reasons"),
+        opt.REPORT,
         opt.JOBS,
         opt.common("sarif", "csv"),
     ),

@@ -42,6 +42,7 @@ VALIDATE: Final = opt.Command(
             "with --target, a class of your own that can be imported there, as it was saved; repeatable",
         ),
         opt.flag("--skip-others", "pass over zips that have no entry of an agent, such as those of documents"),
+        opt.REPORT,
         opt.JOBS,
         opt.reading("csv"),
     ),
