@@ -19,9 +19,17 @@ from sbformat.catalogue.collect import add_training, collect_file, find_beside, 
 from sbformat.catalogue.rows import SourceState, make_failed_row, make_row
 from sbformat.errors import SbformatError, escape, require_names, require_type
 from sbformat.folders.names import AGENTS
-from sbformat.folders.trees import BesideFinder, expand_paths, is_zip_of_logs
+from sbformat.folders.trees import (
+    BesideFinder,
+    expand_paths,
+    expand_pattern,
+    find_unlisted,
+    is_excluded_url,
+    is_zip_of_logs,
+)
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, open_url
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.urls import find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.parallel import WORKER_TIMEOUT, map_in_order
@@ -146,8 +154,6 @@ def list_problems(file: FileData, target: ArchiveLike, limits: Limits) -> list[P
 
 # -- sources: files, folders of them, globs and URLs --------------------------------------------------
 
-_GLOB: Final = frozenset("*?[")
-
 
 class CatalogSource(Record):
     """One source of a catalogue; it can be sent to other machines if it is a path or a URL."""
@@ -158,19 +164,24 @@ class CatalogSource(Record):
 
 
 def list_sources(
-    sources: Iterable[Any], limits: Limits = DEFAULT_LIMITS, *, finds_states: bool = False
+    sources: Iterable[Any],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    exclude: Exclusion = NOTHING,
+    finds_states: bool = False,
 ) -> Iterator[CatalogSource]:
     """Yield the sources to read, in the order of those that are given; of a folder and a glob sorted by name.
 
     :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
+    :param exclude: what is left out of folders
     :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
     """
     finder = BesideFinder(limits)
     for source in sources:
         if is_remote(source):
-            yield from _list_url(source, finds_states=finds_states)
+            yield from _list_url(source, exclude, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
-            for path in expand_paths(_expand_glob(os.fsdecode(source))):
+            for path in expand_paths(expand_pattern(os.fsdecode(source)), exclude):
                 if path == os.fsdecode(source) or not is_zip_of_logs(path):
                     yield describe_path(path, finder)
         else:
@@ -179,7 +190,7 @@ def list_sources(
             yield CatalogSource(SourceState(name_source(source), None, None), source)
 
 
-def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
+def _list_url(url: str, exclude: Exclusion, *, finds_states: bool) -> Iterator[CatalogSource]:
     """Yield the archives that a URL stands for."""
     from sbformat.io.remote.clients import require_packages
     from sbformat.io.remote.listing import iter_files
@@ -187,7 +198,8 @@ def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
     require_packages(url)
     try:
         for found in iter_files(url):
-            if found.url != url and is_zip_of_logs(found.url):
+            name = found.name or found.url
+            if found.url != url and (is_zip_of_logs(found.url) or is_excluded_url(url, name, exclude)):
                 continue
             size, version = found.size, None if found.version is None else escape(found.version)
             if version is None and finds_states:
@@ -195,7 +207,7 @@ def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
                 with contextlib.suppress(OSError, SbformatError):  # one that cannot be opened has neither
                     opened = open_url(found.url)
                     size, version = opened.size, None if opened.version is None else escape(opened.version)
-            yield CatalogSource(SourceState(name_url(found.name or found.url), size, version), found.url)
+            yield CatalogSource(SourceState(name_url(name), size, version), found.url)
     except (OSError, SbformatError) as error:  # reading it gives the error
         if finds_states and not isinstance(error, (FileNotFoundError, PermissionError, SbformatError)):
             raise  # the rows of a table that exists are not lost because a server does not answer
@@ -208,26 +220,6 @@ def name_url(url: str) -> str:
     if not at:
         return hide_secrets(url)
     return f"{hide_secrets(url)}#{hashlib.sha256(user.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-
-
-def _expand_glob(path: str) -> Iterable[str]:
-    """Return the paths that a glob matches; the path itself if it is none, or matches nothing."""
-    if os.path.lexists(path) or _GLOB.isdisjoint(path):
-        return [path]
-    import glob
-
-    found = glob.glob(path, recursive=True)
-    if "**" in path:  # which leaves out folders that cannot be listed
-        found += find_unlisted(os.path.dirname(path[: min(path.find(mark) for mark in _GLOB if mark in path)]) or ".")
-    return sorted(set(found)) or [path]
-
-
-def find_unlisted(top: str) -> list[str]:
-    """Return the folders below a folder that cannot be listed."""
-    errors: list[OSError] = []
-    for _ in os.walk(top, onerror=errors.append):
-        pass
-    return [str(error.filename) for error in errors]
 
 
 def describe_path(path: str, finder: BesideFinder | None = None) -> CatalogSource:

@@ -30,6 +30,7 @@ from sbformat.folders.trees import Beside
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file
 from sbformat.io.opening import is_remote
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -266,11 +267,13 @@ def update_catalog(
     map_rows: RowMapper,
     limits: Limits = DEFAULT_LIMITS,
     allow: Iterable[str] = (),
+    exclude: Exclusion = NOTHING,
     fresh: bool = False,
     overwrite: bool = False,
 ) -> CatalogReport | None:
     """Write a catalogue of many archives, or bring it up to date; None, and no file, if there are no sources.
 
+    :param exclude: what is left out of folders
     :param output: the file; its suffix decides on the format. One that exists is brought up to date
     """
     table = find_format(output)
@@ -279,7 +282,8 @@ def update_catalog(
     had_spool = os.path.exists(output + SUFFIX)
     spool = Spool(output, made_by=work.keywords["made_by"], fresh=fresh)
     try:
-        spool.add_sources(list_sources(sources, limits, finds_states=(is_catalogue or had_spool) and not fresh))
+        finds_states = (is_catalogue or had_spool) and not fresh
+        spool.add_sources(list_sources(sources, limits, exclude=exclude, finds_states=finds_states))
         if not spool.count("sources"):
             spool.remove()
             return None

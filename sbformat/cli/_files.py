@@ -33,13 +33,14 @@ from sbformat.errors import (
     quote,
 )
 from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.patterns import Exclusion, has_marks
 from sbformat.io.urls import Url, hide_secrets, is_url
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.pth.values import OnUnknown
@@ -72,8 +73,10 @@ class OutputError(Exception):
 
 
 def start(args: argparse.Namespace) -> None:
-    """Forget the standard input of another run, and check that the arguments name it once."""
+    """Forget the standard input of another run, check that the arguments name it once, and expand patterns."""
     _standard_input.clear()
+    if args.command != "catalog":  # which also expands the patterns of its list
+        expand_patterns(args)
     for name in _INPUTS:
         value = getattr(args, name, None)
         if isinstance(value, list):
@@ -82,6 +85,19 @@ def start(args: argparse.Namespace) -> None:
             setattr(args, name, add_url_options(value, args))
     if list_inputs(args).count(STANDARD_STREAM) > 1:
         raise UsageError("standard input can be read once: expected one '-' at most")
+
+
+def expand_patterns(args: argparse.Namespace) -> None:
+    """Replace patterns in quotes among the files by what they match, as a shell does without quotes."""
+    if any(map(is_pattern, getattr(args, "paths", ()))):
+        from sbformat.folders.trees import expand_pattern
+
+        args.paths = [found for path in args.paths for found in (expand_pattern(path) if is_pattern(path) else [path])]
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether a path is a pattern of local files: there is no file of this name."""
+    return has_marks(path) and not is_remote(path) and not os.path.lexists(resolve_path(path))
 
 
 def list_inputs(args: argparse.Namespace) -> list[str]:
@@ -311,13 +327,18 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
         raise UnsupportedError(f"the output and the input are the same file{hint}")
 
 
-def expand_paths(paths: Iterable[str]) -> Iterator[str]:
+def make_exclusion(args: argparse.Namespace) -> Exclusion:
+    """Return what the command line leaves out of folders."""
+    return Exclusion(args.exclude)
+
+
+def expand_paths(args: argparse.Namespace) -> Iterator[str]:
     """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive."""
-    for path in paths:
+    for path in args.paths:
         if is_remote(path) or os.path.isdir(path):
             from sbformat.folders import trees
 
-            yield from trees.expand_paths([path])
+            yield from trees.expand_paths([path], make_exclusion(args))
         else:
             yield path
 
@@ -363,6 +384,8 @@ def _describe_failure(path: str, error: BaseException | None, outputs: Sequence[
 def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) -> dict[str, Any]:
     """Return the report of an error of the operating system: of an output, of ``path``, or of a third file."""
     text = describe_system_error(error)
+    if isinstance(error, FileNotFoundError) and is_pattern(path):
+        text = "no file has this name, or a name that matches it as a pattern"
     output = next((output for output in outputs if _is_within(error.filename, output)), None)
     if output is None:
         message = {"outcome": COULD_NOT_OPEN, "message": text}

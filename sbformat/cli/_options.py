@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import Record
+from sbformat.io.patterns import Exclusion
 from sbformat.io.urls import TIMEOUT
 from sbformat.limits import Limits
 from sbformat.parallel import WORKER_TIMEOUT
@@ -232,6 +233,15 @@ def parse_columns(text: str) -> list[str]:
     return names
 
 
+def parse_glob(text: str) -> str:
+    """Return a pattern of names or paths to leave out."""
+    try:
+        Exclusion([text])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(escape(str(error))) from None
+    return text
+
+
 def parse_pair(text: str, *, form: str) -> tuple[str, str]:
     """Return the two parts of an option's value that ``=`` separates.
 
@@ -265,12 +275,26 @@ def _name_options(found: re.Match[str]) -> str:
 
 # -- options that commands share ----------------------------------------------------------------------
 
-FILES: Final = option("paths", "FILE", "archives, .pth and .pkl files, or folders of them", nargs="+")
-AGENT: Final = option("path", "FILE", "an agent, or a folder with one and its statistics")
+STDIN: Final = "; - is standard input"
+"""The end of the help of each argument that can be that."""
+FILES: Final = option(
+    "paths",
+    "FILE",
+    f"archives, .pth and .pkl files, folders of them, or patterns in quotes ('runs/**/*.zip'){STDIN}",
+    nargs="+",
+)
+AGENT: Final = option("path", "FILE", f"an agent, or a folder with one and its statistics{STDIN}")
 ALLOW: Final = repeated("--allow", "NAME", "treat a dotted name as known; repeatable")
 FORCE: Final = flag("--force", "overwrite OUT")
-JOBS: Final = Shared(
+MANY: Final = Shared(
     (
+        repeated(
+            "--exclude",
+            "GLOB",
+            "leave out what matches in folders, by its name (*.tmp, old/) or its path below the folder (runs/*/old); "
+            "repeatable",
+            type=parse_glob,
+        ),
         one_of(
             option(
                 "--jobs",
@@ -292,6 +316,7 @@ JOBS: Final = Shared(
         ),
     )
 )
+"""Options of commands that work on many files."""
 REPORT: Final[Options] = (
     option(
         "-o --output",

@@ -35,6 +35,7 @@ from sbformat.folders.names import AGENTS, describe_name
 from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, is_within, join_path, open_url, pin_folder, read_start
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.source import iter_views
 from sbformat.io.urls import is_url, last_name
 from sbformat.rendering import count_noun
@@ -152,20 +153,29 @@ class Plan:
         self.jobs = jobs
 
 
-def make_plan(paths: Sequence[str], output: str, limits: Limits, *, copy_others: bool, copy_buffers: bool) -> Plan:
+def make_plan(
+    paths: Sequence[str],
+    output: str,
+    limits: Limits,
+    *,
+    copy_others: bool,
+    copy_buffers: bool,
+    exclude: Exclusion = NOTHING,
+) -> Plan:
     """Find the files, and decide what is done with each.
 
     :param paths: files and folders of the command line
     :param output: the folder to write
     :param copy_others: copy files that are neither agents nor statistics nor replay buffers
     :param copy_buffers: copy replay buffers
+    :param exclude: what is left out of folders
     """
     plan = Plan(output, frozenset([True] * copy_others + [_BUFFER] * copy_buffers))
     base = _find_base(paths)
     for path in dict.fromkeys(paths):
         if _is_folder_of_files(path):
             start = os.curdir if len(paths) == 1 else _name_below(path, base)
-            plan.add(_list_folder(plan, path, start, limits))
+            plan.add(_list_folder(plan, path, start, limits, exclude))
             continue
         actual = _files.resolve_path(path)
         file = classify_file(actual, limits)
@@ -177,14 +187,16 @@ def make_plan(paths: Sequence[str], output: str, limits: Limits, *, copy_others:
     return plan
 
 
-def _list_folder(plan: Plan, path: str, start: str, limits: Limits) -> list[tuple[str, str, ListedFile]]:
+def _list_folder(
+    plan: Plan, path: str, start: str, limits: Limits, exclude: Exclusion
+) -> list[tuple[str, str, ListedFile]]:
     """Return the files of a folder of the command line, as ``Plan.add`` takes them.
 
     :param start: the path of the folder below the output
     """
     try:
         path = pin_folder(path) if is_remote(path) else path
-        files = list_files(path, limits, [os.path.realpath(plan.output)])
+        files = list_files(path, limits, [os.path.realpath(plan.output)], exclude)
     except OSError as error:
         plan.fail(path, COULD_NOT_OPEN, error.strerror or type(error).__name__)
         return []
@@ -274,7 +286,8 @@ def _write_all(
     def plan_all() -> dict[str, Any]:
         _check_output(paths, output)
         copies = {"copy_others": args.copy_others, "copy_buffers": args.copy_buffers}
-        plans.append(make_plan(paths, output, _files.make_limits(args), **copies))
+        exclude = _files.make_exclusion(args)
+        plans.append(make_plan(paths, output, _files.make_limits(args), exclude=exclude, **copies))
         return {}
 
     failure = _files.report_errors(paths[0], plan_all, outputs=[output])

@@ -47,7 +47,8 @@ EVALUATE_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "ep
 _STATISTICS: Final = opt.option(
     "--vecnormalize",
     "STATS",
-    "the statistics it was trained with, by default those of a bundle; none: observations are normalized already",
+    "the statistics it was trained with, by default those of a bundle; none: observations are normalized already"
+    f"{opt.STDIN}",
 )
 _CLASSES: Final[opt.Options] = (
     opt.option("--policy-class", "NAME", "the class of SB3 that a custom policy class extends: ActorCriticPolicy"),

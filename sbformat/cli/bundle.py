@@ -25,11 +25,12 @@ BUNDLE: Final = opt.Command(
     description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
     "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives both files back.",
     options=(
-        opt.option("path", "FILE", "an archive"),
+        opt.option("path", "FILE", f"an archive{opt.STDIN}"),
         opt.option(
             "--vecnormalize",
             "STATS",
-            "a vecnormalize.pkl of SB3 or SB2, SB2's obs_rms.pkl or ret_rms.pkl, a folder with both, or a bundle",
+            "a vecnormalize.pkl of SB3 or SB2, SB2's obs_rms.pkl or ret_rms.pkl, a folder with both, or a bundle"
+            f"{opt.STDIN}",
             required=True,
         ),
         _OUTPUT,
@@ -43,7 +44,7 @@ UNBUNDLE: Final = opt.Command(
     description="Write the archive that a bundle was made of, every entry byte for byte, and a vecnormalize.pkl "
     "that VecNormalize.load of the target's SB3 takes. Both files are written, or none.",
     options=(
-        opt.option("path", "FILE", "an archive that sbformat bundle made"),
+        opt.option("path", "FILE", f"an archive that sbformat bundle made{opt.STDIN}"),
         _OUTPUT,
         opt.option("--vecnormalize", "STATS", "the vecnormalize.pkl to write", required=True),
         opt.make_target(),

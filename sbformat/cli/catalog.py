@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sbformat.catalogue.table_files import Found
 
 _QUERY: Final = ("where", "group_by", "sort", "reverse", "columns", "rows")  # options for a catalogue that is there
-_WRITING: Final = ("list", "fresh", "force", "allow", "jobs", "dask")
+_WRITING: Final = ("list", "fresh", "force", "allow", "exclude", "jobs", "dask")
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
 _USUAL: Final = (
@@ -72,7 +72,7 @@ CATALOG: Final = opt.Command(
         opt.flag("--reverse", "reverse the order of the rows"),
         opt.option("--rows", "N", "print N rows at most", type=opt.parse_count),
         opt.ALLOW,
-        opt.JOBS,
+        opt.MANY,
         opt.flag("--force", "overwrite an OUT that is not such a table"),
         opt.common(*opt.TABLES),
     ),
@@ -122,6 +122,7 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
         map_rows=partial(_map_rows, args),
         limits=_files.make_limits(args),
         allow=args.allow,
+        exclude=_files.make_exclusion(args),
         fresh=args.fresh,
         overwrite=args.force,
     )

@@ -23,7 +23,7 @@ CONVERT: Final = opt.Command(
     description="Convert between archives (.zip), safetensors files that hold all of one, and .pth files. "
     "The suffixes select the formats; .npz and plain .safetensors become .pth.",
     options=(
-        opt.option("path", "FILE", "an archive in any form, a .safetensors or an .npz"),
+        opt.option("path", "FILE", f"an archive in any form, a .safetensors or an .npz{opt.STDIN}"),
         opt.output_file(".zip, .safetensors or .pth"),
         opt.option("--entry", "NAME", "the state dict to write to a .pth: policy (default), ...", default="policy"),
         opt.option("--to", None, "the format of standard output, with -o -", choices=_FORMATS),
@@ -36,7 +36,7 @@ EXTRACT: Final = opt.Command(
     description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files; the "
     "steps of a replay buffer to a table with a row for each, or as a dataset of Minari or d3rlpy.",
     options=(
-        opt.option("path", "FILE", "an archive or a .pth file"),
+        opt.option("path", "FILE", f"an archive or a .pth file{opt.STDIN}"),
         opt.output_file(
             "the suffix selects the format: .safetensors, .npz, or a folder of .npy; of a replay buffer also .csv and "
             ".parquet; -: .safetensors"

@@ -42,8 +42,8 @@ DIFF: Final = opt.Command(
     "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
     "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
     options=(
-        opt.option("path", "A", "an archive or a .pth file"),
-        opt.option("other", "B", "the archive to compare it with"),
+        opt.option("path", "A", f"an archive or a .pth file{opt.STDIN}"),
+        opt.option("other", "B", f"the archive to compare it with{opt.STDIN}"),
         opt.option(
             "--only",
             "PART",
@@ -68,7 +68,7 @@ EDIT: Final = opt.Command(
     "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
     "load it; an edit that the weights do not fit is refused.",
     options=(
-        opt.option("path", "FILE", "an archive"),
+        opt.option("path", "FILE", f"an archive{opt.STDIN}"),
         opt.one_of(
             opt.option("-o --output", "OUT", "the archive to write"),
             opt.flag("--in-place", "write over FILE; it stays whole on any failure"),

@@ -67,7 +67,7 @@ INSPECT: Final = opt.Command(
         opt.repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
         opt.flag("--opcodes", "with --blobs: its opcodes with their offsets"),
         opt.REPORT,
-        opt.JOBS,
+        opt.MANY,
         opt.reading(*opt.TABLES),
     ),
 )
@@ -91,7 +91,7 @@ def run_inspect(args: argparse.Namespace) -> int:
     import sbformat.tools.inspect
 
     _many.use_absolute_paths(args)
-    paths = list(_files.expand_paths(args.paths))
+    paths = list(_files.expand_paths(args))
     chooses_columns = args.columns is not None or args.sort is not None or args.reverse
     if chooses_columns and args.format == "json":
         raise opt.UsageError("--columns, --sort and --reverse: expected them with a table, not with --format json")
@@ -438,7 +438,7 @@ def _describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
                 continue
             from sbformat.folders.agents import inspect_folder
 
-            report = inspect_folder(path, limits=limits)
+            report = inspect_folder(path, limits=limits, exclude=args.exclude)
         except (OSError, SbformatError):  # reading the files reports it
             continue
         if report.agents:

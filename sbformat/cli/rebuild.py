@@ -44,7 +44,8 @@ REBUILD: Final = opt.Command(
             "FILE",
             "an archive, or the folder that it was unzipped into; an agent of Stable Baselines 2 (.zip or .pkl), "
             "which becomes an archive of SB3; a vecnormalize.pkl, SB2's obs_rms.pkl or "
-            "ret_rms.pkl, or a folder with both; several of them, or a folder with agents and what belongs to them",
+            "ret_rms.pkl, or a folder with both; several of them, a folder with agents and what belongs to them, or "
+            f"patterns in quotes{opt.STDIN}",
             nargs="+",
         ),
         opt.output_file(
@@ -95,7 +96,7 @@ REBUILD: Final = opt.Command(
         opt.flag("--copy-others", "of a folder, also copy settings, logs and other files in which scan finds nothing"),
         opt.flag("--copy-buffers", "of a folder, also copy replay buffers in which scan finds nothing"),
         opt.flag("--long", "of many files, show everything instead of a row for each"),
-        opt.JOBS,
+        opt.MANY,
         opt.flag("--force", "overwrite OUT, or the files in it that are written"),
         opt.reading(),
     ),

@@ -32,7 +32,7 @@ REPORT: Final = opt.Command(
         opt.output_file("the page, .html"),
         opt.option("--title", "TEXT", "the title of the page"),
         opt.repeated("--allow", "NAME", "treat a name as known; repeatable"),
-        opt.JOBS,
+        opt.MANY,
         opt.FORCE,
         opt.common(),
     ),
@@ -44,7 +44,7 @@ def run_report(args: argparse.Namespace) -> int:
     from sbformat.folders.trees import is_zip_of_logs
 
     _many.use_absolute_paths(args)
-    paths = [path for path in _files.expand_paths(args.paths) if path in args.paths or not is_zip_of_logs(path)]
+    paths = [path for path in _files.expand_paths(args) if path in args.paths or not is_zip_of_logs(path)]
     name = _files.name_output(args.output)
     failed: list[dict[str, Any]] = []
     with warnings.catch_warnings():

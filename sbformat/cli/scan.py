@@ -21,10 +21,11 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_folder, is_remote, open_source
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.limits import Budget
 from sbformat.rendering import count_noun
-from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS, Finding, ScanReport
+from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS, Finding, ScanReport, Skipped
 from sbformat.tools.scan.folders import Tree, is_unzipped_archive
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
     from sbformat.tools.scan.baseline import Applied
-    from sbformat.tools.scan.findings import Skipped
 
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
@@ -63,7 +63,7 @@ SCAN: Final = opt.Command(
     "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
     "there is nothing to judge, also in one of several folders.",
     options=(
-        opt.option("paths", "PATH", "files, or folders of them", nargs="+"),
+        opt.option("paths", "PATH", f"files, folders of them, or patterns in quotes{opt.STDIN}", nargs="+"),
         opt.option(
             "--fail-on",
             "LEVEL",
@@ -78,7 +78,7 @@ SCAN: Final = opt.Command(
         ),
         opt.flag("--list-skipped", "list the files of folders that have no verdict, with the reasons"),
         opt.REPORT,
-        opt.JOBS,
+        opt.MANY,
         opt.common("sarif", "csv"),
     ),
 )
@@ -94,7 +94,7 @@ def run_scan(args: argparse.Namespace) -> int:
     items = _read_baseline(args, limits)
     if items is None:
         return _files.EXIT_COULD_NOT
-    found = find_files(args.paths)
+    found = find_files(args.paths, _files.make_exclusion(args))
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
     )
@@ -108,8 +108,7 @@ def run_scan(args: argparse.Namespace) -> int:
         if report["outcome"] == "ok":
             report["names"] = found.names.get(report["path"], [])
         reports.append(report)
-    pointers = [row["path"] for row in skipped if row["reason"] == "lfs-pointer"]
-    status = _report_empty_folders(found.folders, reports, pointers)
+    status = _report_empty_folders(found.folders, reports, skipped)
     _output.report_failures(reports)
     if args.write_baseline:
         status = max(status, _write_baseline(args, reports, items))
@@ -155,11 +154,11 @@ def _print_reports(
 
 
 def _report_empty_folders(
-    folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]], pointers: list[str]
+    folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]], skipped: list[dict[str, str]]
 ) -> int:
     """Name the folders of the command line in which nothing was judged, and return the exit status of that.
 
-    :param pointers: the files in folders that are pointers of Git LFS
+    :param skipped: the files in folders that are not judged
     """
     judged = {report["path"] for report in reports}
     empty = [folder for folder, paths in folders.items() if judged.isdisjoint(paths)]
@@ -167,7 +166,9 @@ def _report_empty_folders(
         empty = [""]
     for name in empty:
         about = f"{escape(name, 1000)}: " if name else ""
-        tail = f", but {LFS_POINTER}" if any(path.startswith(name) for path in pointers) else ""
+        reasons = {row["reason"] for row in skipped if row["path"].startswith(name)}
+        tail = f", but {LFS_POINTER}" if "lfs-pointer" in reasons else ""
+        tail += "; --exclude leaves out files" if "excluded" in reasons else ""
         _files.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
     return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
@@ -464,13 +465,14 @@ class Found(Record):
     another path names a file, too."""
 
 
-def find_files(paths: Iterable[str]) -> Found:
+def find_files(paths: Iterable[str], exclude: Exclusion = NOTHING) -> Found:
     """Find the files to scan.
 
     A file that is named is scanned, whatever it is, also through a link. In a folder every file below is scanned, each
     once; see :mod:`sbformat.tools.scan.folders`.
 
     :param paths: files and folders
+    :param exclude: what is left out of folders
     """
     paths, found, seen = list(paths), Found([], {}, {}, [], {}), set()
     for path in paths:
@@ -480,13 +482,13 @@ def find_files(paths: Iterable[str]) -> Found:
                 seen.add((status.st_dev, status.st_ino))
     for path in paths:
         if is_remote(path):
-            _add_url(path, found)
+            _add_url(path, found, exclude)
             continue
         if not os.path.isdir(path):
             found.paths.append(path)
             continue
         roots = find_roots(path)
-        tree = Tree(path, roots, seen, finds_archives=True)
+        tree = Tree(path, roots, seen, finds_archives=True, exclude=exclude)
         found.paths.extend([*tree.unreadable, *tree.files])
         found.roots.update(dict.fromkeys(tree.files, roots))
         found.names.update(tree.names)
@@ -496,32 +498,42 @@ def find_files(paths: Iterable[str]) -> Found:
     return found
 
 
-def _add_url(url: str, found: Found) -> None:
+def _add_url(url: str, found: Found, exclude: Exclusion) -> None:
     """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file.
 
     Of a pattern, and of a query of the Hub, the archives are added.
     """
+    from sbformat.folders.trees import is_excluded_url
     from sbformat.io.remote.listing import is_pattern, iter_files, pin_folder, walk_folder
 
     try:
         if is_pattern(url):
-            found.paths.extend([row.name or row.url for row in iter_files(url)] or [url])
+            names = [row.name or row.url for row in iter_files(url)] or [url]
+            left_out = [name for name in names if is_excluded_url(url, name, exclude)]
+            found.paths.extend(name for name in names if name not in left_out)
+            found.skipped.extend(Skipped(hide_secrets(name), "excluded") for name in left_out)
             return
         if not is_folder(url):
             found.paths.append(url)
             return
-        pinned, files, archive = pin_folder(url), [], None
+        pinned, files, left_out, archive = pin_folder(url), [], [], None
         for folder in walk_folder(pinned):
             if archive is not None and f"{folder.name}/".startswith(archive):
+                continue
+            if exclude.covers(f"{folder.name}/"):
+                left_out.append(folder.name)
                 continue
             names = [row.name for row in folder.files]
             if is_unzipped_archive({name.rpartition("/")[2] for name in names}):
                 archive = f"{folder.name}/" if folder.name else ""
                 names = [folder.name]
-            files += [join_url(pinned, name) if name else pinned for name in names]
+            else:
+                left_out += filter(exclude.covers, names)
+            files += [join_url(pinned, name) if name else pinned for name in names if name not in left_out]
     except (OSError, SbformatError):  # opening it gives the error
         found.paths.append(url)
         return
+    found.skipped.extend(Skipped(hide_secrets(join_url(pinned, name)), "excluded") for name in left_out)
     found.paths.extend(files)
     found.roots.update(dict.fromkeys(files, ()))
     found.folders[hide_secrets(url)] = frozenset(map(hide_secrets, files))

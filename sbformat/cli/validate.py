@@ -43,7 +43,7 @@ VALIDATE: Final = opt.Command(
         ),
         opt.flag("--skip-others", "pass over zips that have no entry of an agent, such as those of documents"),
         opt.REPORT,
-        opt.JOBS,
+        opt.MANY,
         opt.reading("csv"),
     ),
 )
@@ -55,7 +55,7 @@ def run_validate(args: argparse.Namespace) -> int:
 
     _many.use_absolute_paths(args)
     _files.check_allowed(args)
-    paths = list(_files.expand_paths(args.paths))
+    paths = list(_files.expand_paths(args))
     if len(paths) > 1:
         known_keys(None)  # imports jsonschema before processes are forked
     work = partial(validate_one, args=args)

@@ -17,11 +17,12 @@ from sbformat.folders.names import AGENTS, BEST, Index, describe_name, has_usual
 from sbformat.folders.settings import Normalization, read_normalize
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, join_path, pin_folder
+from sbformat.io.patterns import Exclusion
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from sbformat.archive.kinds import Kind
 
@@ -88,7 +89,11 @@ class FolderReport(Record):
 
 
 def inspect_folder(
-    folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, leave_out: Collection[str] = ()
+    folder: str | os.PathLike[str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    leave_out: Collection[str] = (),
+    exclude: Iterable[str] = (),
 ) -> FolderReport:
     """Find the agents in a folder and below, each with the files that belong to it (FOLDERS.md 21).
 
@@ -101,11 +106,12 @@ def inspect_folder(
     :param folder: a path, or a URL; of a remote folder only files with the suffixes of archives are opened
     :param limits: for each file, as in :func:`sbformat.read`
     :param leave_out: real paths of folders below it that are not looked into
+    :param exclude: patterns of files and folders below it that are left out, as those of ``sbformat inspect --exclude``
     :raises OSError: when the folder cannot be opened
     """
     require_type(folder, (str, os.PathLike), "the path of a folder")
     top = pin_folder(folder) if is_remote(folder) else os.fsdecode(folder)
-    files = list_files(top, limits, leave_out)
+    files = list_files(top, limits, leave_out, Exclusion(exclude))
     index = Index(files)
     names = {file.name for file in files}
     copies = {file.name for file in files if file.kind == "folder" and f"{file.name}.zip" in names}

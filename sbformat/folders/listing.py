@@ -20,6 +20,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.formats.opener import open_archive
 from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_remote, is_within, join_path, open_source, read_start, to_path
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
@@ -93,15 +94,18 @@ class ListedFile(Record):
     """Why it could not be read."""
 
 
-def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> list[ListedFile]:
+def list_files(
+    top: str, limits: Limits, leave_out: Collection[str] = (), exclude: Exclusion = NOTHING
+) -> list[ListedFile]:
     """Return the files of a folder in the order of their names; folders that cannot be opened are listed as files.
 
     Hidden files and folders are left out, and links that lead out of the folder or to folders.
 
     :param top: the folder, which may be remote; then files with other suffixes than those of archives are not opened
     :param leave_out: real paths of folders that are not listed
+    :param exclude: what is left out besides
     """
-    names = sorted(walk_files(top, leave_out), key=order_key)
+    names = sorted(walk_files(top, leave_out, exclude=exclude), key=order_key)
     if is_remote(top):
         # opening a file costs a request: only by the name of an archive, or without a suffix, as unzipped archives are
         return [
@@ -124,17 +128,20 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     return files
 
 
-def walk_files(top: str, leave_out: Collection[str] = (), near: str | None = None) -> Iterator[str]:
+def walk_files(
+    top: str, leave_out: Collection[str] = (), near: str | None = None, exclude: Exclusion = NOTHING
+) -> Iterator[str]:
     """Yield the names of files and unzipped archives of a folder and those below it; hidden ones are left out.
 
     :param leave_out: real paths of folders that are not listed
     :param near: the name of a folder directly in the top, or an empty text for the top: list only folders in which the
         files of its agents can be, directly in the top or in it; then links may lead out of the folder
+    :param exclude: what is left out besides
     """
-    return (_walk_remote if is_remote(top) else _walk_local)(top, leave_out, near)
+    return (_walk_remote if is_remote(top) else _walk_local)(top, leave_out, near, exclude)
 
 
-def _walk_local(top: str, leave_out: Collection[str], near: str | None) -> Iterator[str]:
+def _walk_local(top: str, leave_out: Collection[str], near: str | None, exclude: Exclusion) -> Iterator[str]:
     roots = find_roots(top)
 
     def is_file(item: os.DirEntry[str]) -> bool:
@@ -159,7 +166,10 @@ def _walk_local(top: str, leave_out: Collection[str], near: str | None) -> Itera
             continue
         for item in items:
             name = f"{here}/{item.name}" if here else item.name
-            if item.is_dir(follow_symlinks=False):
+            is_folder = item.is_dir(follow_symlinks=False)
+            if exclude.covers(f"{name}/" if is_folder else name):
+                continue
+            if is_folder:
                 is_place = near is None or here in ("", near)
                 if is_place and os.path.realpath(item.path) not in leave_out:
                     folders.append(name)
@@ -167,12 +177,12 @@ def _walk_local(top: str, leave_out: Collection[str], near: str | None) -> Itera
                 yield name
 
 
-def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str]:
+def _walk_remote(top: str, _: Collection[str], near: str | None, exclude: Exclusion) -> Iterator[str]:
     from sbformat.io.remote.listing import walk_folder
 
     archive = None
     for folder in walk_folder(top, depth=None if near is None else 2 if near else 1):
-        if any(part.startswith(".") for part in folder.name.split("/")):
+        if any(part.startswith(".") for part in folder.name.split("/")) or exclude.covers(f"{folder.name}/"):
             continue
         if archive is not None and folder.name.startswith(f"{archive}/"):
             continue
@@ -183,7 +193,7 @@ def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str
             archive = folder.name
             yield folder.name
             continue
-        yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
+        yield from (name for name in names if not (name.rpartition("/")[2].startswith(".") or exclude.covers(name)))
 
 
 def classify_unusual(path: str, limits: Limits, name: str) -> ListedFile:

@@ -29,6 +29,7 @@ from sbformat.folders.logs import METRICS_FILE, is_log
 from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, is_settings, parse_name
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, join_path
+from sbformat.io.patterns import NOTHING, Exclusion, find_start, has_marks
 from sbformat.io.urls import copy_options, is_url
 from sbformat.limits import DEFAULT_LIMITS
 
@@ -43,34 +44,73 @@ def is_zip_of_logs(path: str) -> bool:
     return path.replace("\\", "/").rpartition("/")[2].lower() == METRICS_FILE and is_other_zip(path)
 
 
-def expand_paths(paths: Iterable[str]) -> Iterator[str]:
+def expand_pattern(path: str) -> list[str]:
+    """Return the paths that a pattern such as ``runs/**/*.zip`` matches, sorted; the path itself without any.
+
+    A file or folder of this name is no pattern. Of ``**``, folders that cannot be listed are returned: reading them
+    gives the error.
+    """
+    if not has_marks(path) or os.path.lexists(path):
+        return [path]
+    import glob
+
+    found = glob.glob(path, recursive=True)
+    if "**" in path:
+        found += find_unlisted(os.path.dirname(find_start(path)) or ".")
+    return sorted(set(found)) or [path]
+
+
+def find_unlisted(top: str) -> list[str]:
+    """Return the folders below a folder that cannot be listed."""
+    errors: list[OSError] = []
+    for _ in os.walk(top, onerror=errors.append):
+        pass
+    return [str(error.filename) for error in errors]
+
+
+def expand_paths(paths: Iterable[str], exclude: Exclusion = NOTHING) -> Iterator[str]:
     """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive.
 
     An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with. Names
     are sorted in each folder. A folder without an archive is yielded itself, and so is one below it that cannot be
     listed: reading it gives the error.
+
+    :param exclude: what is left out of folders
     """
     for path in paths:
-        found = _list_remote(path) if is_remote(path) else _walk(path) if os.path.isdir(path) else iter(())
+        found: Iterator[str] = iter(())
+        if is_remote(path):
+            found = _list_remote(path, exclude)
+        elif os.path.isdir(path):
+            found = _walk(path, exclude)
         yield next(found, path)
         yield from found
 
 
-def _list_remote(url: str) -> Iterator[str]:
+def _list_remote(url: str, exclude: Exclusion) -> Iterator[str]:
     """Return the URLs of a remote folder's archives."""
     from sbformat.io.remote.listing import iter_files
 
     try:
-        return iter([row.name or row.url for row in iter_files(url)])
+        found = [row.name or row.url for row in iter_files(url)]
     except (OSError, SbformatError):  # opening it gives the error
         return iter(())
+    return (name for name in found if not is_excluded_url(url, name, exclude))
 
 
-def _walk(top: str) -> Iterator[str]:
+def is_excluded_url(url: str, found: str, exclude: Exclusion) -> bool:
+    """Return whether an archive, or a folder that is an unzipped one, is left out of those that a URL names."""
+    from sbformat.io.remote.listing import name_below
+
+    name = name_below(url, found)
+    return exclude.covers(name if name.lower().endswith(ARCHIVE_SUFFIXES) else f"{name}/")
+
+
+def _walk(top: str, exclude: Exclusion) -> Iterator[str]:
     """Yield the archives of a folder, and the folders below it that cannot be listed."""
-    pending = [top]
+    pending = [(top, "")]
     while pending:
-        folder = pending.pop()
+        folder, below = pending.pop()
         try:
             with os.scandir(folder) as items:
                 folders = {item.name: item.is_dir() and not item.is_symlink() for item in items}
@@ -80,12 +120,13 @@ def _walk(top: str) -> Iterator[str]:
         if folders.get(DATA_ENTRY) is False:
             yield folder
             continue
-        names = sorted(folders)
+        names = [name for name in sorted(folders) if not exclude.covers(below + name + "/" * folders[name])]
         for name in names:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(path)):
                 yield path
-        pending += [os.path.join(folder, name) for name in names[::-1] if folders[name] and not name.startswith(".")]
+        inner = (name for name in names[::-1] if folders[name] and not name.startswith("."))
+        pending += [(os.path.join(folder, name), f"{below}{name}/") for name in inner]
 
 
 def _is_other_name(path: str) -> bool:

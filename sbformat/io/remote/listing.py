@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
+from sbformat.io.patterns import translate_pattern
 from sbformat.io.remote.clients import S3_SCHEMES, RemoteEntry, call_client, not_found, open_file_system, read_version
 from sbformat.io.remote.hub import (
     HUB_PREFIX,
@@ -39,6 +40,7 @@ _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".js
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
 _HUB_SLASHES: Final = 4  # slashes of ``hf://AUTHOR/NAME/``
 _MAGIC: Final = ("*", "[")
+_QUESTION: Final = r"\?"  # itself, because it begins the query of a URL
 
 
 class ListedUrl(Record):
@@ -145,6 +147,16 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
         yield from _iter_commit(url)
     else:  # in the way that its file system lists with the fewest requests
         yield from _iter_archives(url, _iter_complete(_list_keys(url)) if scheme in S3_SCHEMES else walk_folder(url))
+
+
+def name_below(url: str, found: str) -> str:
+    """Return the path of an archive below the folder that a URL names, or that its pattern or query begins with.
+
+    :param found: the URL of the archive
+    """
+    start = _without_pattern(url).partition("?")[0]
+    base = start if start == url else start[: start.rfind("/") + 1]
+    return found[len(base.rstrip("/")) :].strip("/")
 
 
 def _without_pattern(url: str) -> str:
@@ -281,25 +293,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     >>> compile_pattern("**/best*.zip").fullmatch("runs/ppo/best_model.zip") is not None
     True
     """
-    *folders, last = text.split("/")
-    parts = ["(?:[^/]+/)*" if part == "**" else f"{_translate(part)}/" for part in folders]
-    parts.append(".+" if last == "**" else _translate(last))
     try:
-        return re.compile(f"(?s:{''.join(parts)})\\Z")
+        return re.compile(rf"(?s:{translate_pattern(text, question=_QUESTION)})\Z")
     except re.error:
         raise UnsupportedError(f"expected a pattern such as *.zip or runs/[a-c]*, got {quote(text)}") from None
-
-
-def _translate(part: str) -> str:
-    """Return the regular expression of what is between two slashes."""
-    made = ""
-    for found in re.finditer(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", part):
-        if found["any"]:
-            made += "[^/]*"
-        elif found["set"] is None:
-            made += re.escape(found[0])
-        else:
-            ranges = re.findall(r"(?s)(.)(?:-(.))?", found["set"])
-            characters = (re.escape(first) + (f"-{re.escape(last)}" if last else "") for first, last in ranges)
-            made += f"[{'^/' if found['not'] else ''}{''.join(characters)}]"
-    return made

@@ -106,10 +106,14 @@ class Finding(Record):
 
 
 SkipReason: TypeAlias = Literal[
-    "link-out", "link", "broken-link", "special", "large", "lfs-pointer", "temporary", "script", "other",
+    "excluded", "link-out", "link", "broken-link", "special", "large", "lfs-pointer", "temporary", "script", "other",
 ]  # fmt: skip
 
 SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
+    "excluded": (
+        "file or folder excluded, with all that is in it, not examined",
+        "files and folders excluded, with all that is in them, not examined",
+    ),
     "link-out": ("link out of the tree, not followed", "links out of the tree, not followed"),
     "broken-link": ("link to nothing", "links to nothing"),
     "special": ("socket, pipe or device, not opened", "sockets, pipes or devices, not opened"),

@@ -18,6 +18,7 @@ from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFF
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.atomic import is_temporary
 from sbformat.io.opening import LARGE_FILE_BYTES, is_within
+from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
 from sbformat.limits import Budget
@@ -49,12 +50,22 @@ class Tree:
     :param roots: the folders that links may lead to
     :param seen: files that were listed before and are not listed again; updated
     :param finds_archives: list an unzipped archive, with everything below it, as one file
+    :param exclude: what is left out of the tree, but not of unzipped archives in it
     """
 
-    def __init__(self, top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
+    def __init__(
+        self,
+        top: str,
+        roots: tuple[str, ...],
+        seen: set[FileId],
+        *,
+        finds_archives: bool,
+        exclude: Exclusion = NOTHING,
+    ) -> None:
         self._roots = roots
         self._seen = seen
         self._finds_archives = finds_archives
+        self._exclude = exclude
         self._listed: dict[FileId, str] = {}
         self.files: list[str] = []
         """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
@@ -69,9 +80,9 @@ class Tree:
     def _list_folder(self, top: str) -> list[tuple[str, bool]]:
         """List all folders from here down; return the links, and whether each is in an archive."""
         links: list[tuple[str, bool]] = []
-        folders = [(top, False)]
+        folders = [(top, "", False)]
         while folders:
-            here, is_in_archive = folders.pop()
+            here, below, is_in_archive = folders.pop()
             try:
                 with os.scandir(here) as scanned:
                     items = sorted(scanned, key=lambda item: item.name)
@@ -84,16 +95,20 @@ class Tree:
                 if is_unzipped_archive(names):
                     self.files.append(here)
                     is_in_archive = True
-            below = []
+            inner = []
             for item in items:
-                if item.is_symlink():
+                is_folder = item.is_dir(follow_symlinks=False)
+                name = f"{below}{item.name}{'/' * is_folder}"
+                if not is_in_archive and self._exclude.covers(name):
+                    self.skipped.append(Skipped(item.path, "excluded"))
+                elif item.is_symlink():
                     links.append((item.path, is_in_archive))
-                elif item.is_dir(follow_symlinks=False):
-                    below.append((item.path, is_in_archive))
+                elif is_folder:
+                    inner.append((item.path, name, is_in_archive))
                 else:
                     with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
                         self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
-            folders += reversed(below)
+            folders += reversed(inner)
         return links
 
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
