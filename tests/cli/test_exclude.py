@@ -11,6 +11,7 @@ import pytest
 import sbformat
 from sbformat.cli import build_parser, main
 from tests.helpers.bundled import PPO, SAC, entries
+from tests.helpers.many_archives import refuse_listing
 from tests.helpers.reports import REPORT, parse_reports
 
 if TYPE_CHECKING:
@@ -165,6 +166,15 @@ def test_every_command_on_several_files_takes_patterns() -> None:
         if any(action.dest == "paths" for action in parser._actions)
     }
     assert several == {"inspect", "report", "catalog", "scan", "validate", "rebuild"}
+
+
+def test_a_folder_that_a_pattern_cannot_look_into_is_an_error(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, runs: Path
+) -> None:
+    refuse_listing(monkeypatch, runs / "b" / "old")
+    status, document = run_document(capsys, "validate", f"{runs}/**/*.zip")
+    found = [(report["path"], report["message"]) for report in document["files"] if report["outcome"] != "ok"]
+    assert (status, found) == (2, [(str(runs / "b" / "old"), "Permission denied")])
 
 
 def test_a_file_whose_name_is_a_pattern_is_that_file(

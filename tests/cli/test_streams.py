@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import sbformat
-from sbformat.cli import main
+from sbformat.cli import COMMANDS, build_parser, main
 from tests.helpers.bundled import PPO, ROOT, SAC, entries
 from tests.helpers.forks import Fresh, run_fresh
 from tests.helpers.reports import parse_reports
@@ -157,6 +157,21 @@ def test_a_file_that_was_not_read_is_not_called_invalid(capsys: pytest.CaptureFi
 
 
 # -- standard input and output ------------------------------------------------------------------------
+
+
+NO_STDIN: Final = {("edit", "--weights"), ("unbundle", "--vecnormalize")}
+"""Arguments that are files, but not standard input: the format is that of the suffix; a file that is written."""
+
+
+def test_the_help_says_what_can_be_standard_input() -> None:
+    found, others = set(), set()
+    for name, parser in build_parser().commands.items():
+        for action in parser._actions:
+            if action.metavar in ("FILE", "PATH", "A", "B", "STATS") or action.dest == "observation":
+                place = (name, (action.option_strings or [str(action.metavar)])[0])
+                (found if "standard input" in str(action.help) else others).add(place)
+    assert others == NO_STDIN
+    assert {name for name, _ in found} == {*COMMANDS} - {"completion", "help"}
 
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])

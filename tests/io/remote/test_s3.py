@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -363,6 +364,23 @@ def test_options_reach_the_command_line_in_process(
     assert "PPO" in out
     assert "not checked" in out
     refuse_secrets(out + err, [server.secret])
+
+
+def test_what_is_excluded_of_a_bucket_is_not_fetched(server: S3Server, run: Callable[..., Outcome]) -> None:
+    patterns = ("--exclude", "ppo/", "--exclude", "*#*", "--exclude", "unzipped/", "--exclude", "empty")
+    for command, found in (("validate", ["sac/b.zip"]), ("scan", ["sac/b.zip", "sac/notes.txt"])):
+        server.reset()
+        status, out, err = run(command, "s3://agents/runs/", *patterns, "--format", "json")
+        assert (status, err) == (0, "")
+        reports = {row["path"] for row in parse_reports(out)}
+        assert reports == {f"s3://agents/runs/{name}" for name in found if name.endswith(".zip")}
+        fetched = {row.path.partition("?")[0] for row in server.requests if "list-type" not in row.path}
+        assert any("b.zip" in path for path in fetched)
+        assert not [path for path in fetched if any(word in path for word in ("ppo", "unzipped", "%231"))], fetched
+    status, out, _ = run("scan", "s3://agents/runs/*/*.zip", *patterns, "--list-skipped", "--format", "json")
+    assert [row["path"] for row in parse_reports(out)] == ["s3://agents/runs/sac/b.zip"]
+    skipped = json.loads(out)["skipped"]["files"]
+    assert skipped == [{"path": "s3://agents/runs/ppo/best.zip", "reason": "excluded"}]
 
 
 def test_commands_take_patterns(run: Callable[..., Outcome]) -> None:
