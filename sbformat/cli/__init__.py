@@ -108,7 +108,7 @@ def build_parser(*words: str) -> Parser:
         others = [alias for alias, command in ALIASES.items() if command == name]
         added = subparsers.add_parser(name, help=text, aliases=others, formatter_class=_Formatter)
         added.set_defaults(command=name)  # whichever of its names was given
-        (action,) = subparsers._choices_actions[-1:]  # noqa: SLF001 -- argparse writes "rebuild (upgrade)"
+        action = subparsers._choices_actions[-1]  # noqa: SLF001 -- argparse writes "rebuild (upgrade)"
         action.metavar = ", ".join((name, *others))
         parser.commands[name] = added
         parser.groups.setdefault(group, []).append(action)

@@ -385,7 +385,7 @@ def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) ->
     """Return the report of an error of the operating system: of an output, of ``path``, or of a third file."""
     text = describe_system_error(error)
     if isinstance(error, FileNotFoundError) and is_pattern(path):
-        text = "no file has this name, or a name that matches it as a pattern"
+        text = _describe_pattern(path)
     output = next((output for output in outputs if _is_within(error.filename, output)), None)
     if output is None:
         message = {"outcome": COULD_NOT_OPEN, "message": text}
@@ -397,6 +397,14 @@ def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) ->
     elif isinstance(error, FileNotFoundError) and not os.path.isdir(os.path.dirname(output) or os.curdir):
         text = f"there is no folder {quote(os.path.dirname(output))}"
     return {"file": output, "outcome": COULD_NOT_WRITE, "message": text}
+
+
+def _describe_pattern(path: str) -> str:
+    """Return the text of the error for a pattern where a file is expected."""
+    from sbformat.folders.trees import expand_pattern
+
+    is_unmatched = expand_pattern(path) == [path]
+    return "no file matches this pattern" if is_unmatched else "expected a file, got a pattern: name one of its files"
 
 
 def _is_within(path: object, output: str) -> bool:

@@ -194,7 +194,11 @@ def test_a_file_whose_name_is_a_pattern_is_that_file(
 def test_a_pattern_that_matches_nothing_is_an_error(capsys: Capture, tmp_path: Path, command: str) -> None:
     assert main([command, f"{tmp_path}/*.zip", "--format", "json"]) == 2
     out, err = capsys.readouterr()
-    assert err.startswith(f"sbformat: {tmp_path}/*.zip: cannot open: no file has this name, or a name that matches")
+    assert err.startswith(f"sbformat: {tmp_path}/*.zip: cannot open: no file matches this pattern\n")
     (report,) = parse_reports(out)
-    message = "no file has this name, or a name that matches it as a pattern"
-    assert (report["outcome"], report["message"]) == ("cannot open", message)
+    assert (report["outcome"], report["message"]) == ("cannot open", "no file matches this pattern")
+
+
+def test_a_command_on_one_file_takes_no_pattern(capsys: Capture, runs: Path) -> None:
+    assert main(["diff", f"{runs}/a/*.zip", str(PPO)]) == 2
+    assert capsys.readouterr().err.endswith("expected a file, got a pattern: name one of its files\n")
