@@ -149,10 +149,12 @@ class LargeValue(Serialized):
     :param stop: the end of it
     :param needs: the limits that it exceeds, with values that are enough
     :param open_data: returns the bytes of ``data``; None when the value was sent to another process
+    :param limits: with which it was read
     """
 
-    __slots__ = ("_open_data", "key", "nbytes", "needs", "start")
+    __slots__ = ("_limits", "_open_data", "key", "nbytes", "needs", "start")
 
+    _limits: Limits
     _open_data: Callable[[], Source] | None
     key: str
     nbytes: int
@@ -167,19 +169,21 @@ class LargeValue(Serialized):
         stop: int,
         needs: Mapping[LimitName, int],
         open_data: Callable[[], Source] | None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         values = {"key": key, "type": type, "hints": FrozenDict(), "start": start, "nbytes": stop - start}
-        for name, value in {**values, "needs": needs, "_open_data": open_data}.items():
+        for name, value in {**values, "needs": needs, "_open_data": open_data, "_limits": limits}.items():
             object.__setattr__(self, name, value)
 
     @property
     def error(self) -> LimitError:
         """The error of everything that needs the value."""
         limit, needed = next(iter(self.needs.items()))  # there is one: why it was left out
-        made = LimitError(limit, allowed=0, actual=needed, entry=DATA_ENTRY)
+        made = LimitError(limit, allowed=getattr(self._limits, limit), actual=needed, entry=DATA_ENTRY)
         options = ", ".join(f"{name}={value}" for name, value in self.needs.items())
-        made.message = f"{quote(self.key)} is left out, because it is large: {format_size(self.nbytes)}; "
-        made.message += f"if you trust the size, pass limits=Limits({options})"
+        made.message = f"{quote(self.key)} is left out, because it is large: {format_size(self.nbytes)}"
+        made.hint = ""
+        made.add_hint(f"if you trust the size, pass limits=Limits({options})")
         return made
 
     @property
@@ -246,7 +250,15 @@ class LargeValue(Serialized):
         return f"<LargeValue {quote(self.type or 'without type', 80)} {self.nbytes:,} bytes of JSON>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LargeValue, (self.key, self.type, self.start, self.start + self.nbytes, dict(self.needs), None)
+        return LargeValue, (
+            self.key,
+            self.type,
+            self.start,
+            self.start + self.nbytes,
+            dict(self.needs),
+            None,
+            self._limits,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LargeValue:
         return self
@@ -508,7 +520,7 @@ class _Splitter:
             needs |= {"blobs_bytes": value.limit.actual + size * 3 // 4}
         found = re.match(_TYPE, value.head)
         type_ = found[1].decode("utf-8", "replace") if found else None
-        return LargeValue(key, type_, value.start, value.stop, needs, open_data)
+        return LargeValue(key, type_, value.start, value.stop, needs, open_data, self._limits)
 
 
 def parse_object(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:

@@ -102,11 +102,21 @@ class SbformatError(Exception):
 
     message: str
 
-    def __init__(self, message: str, *, entry: str | None = None, offset: int | None = None) -> None:
+    hint: str = ""
+    """What to do next, the end of the message; empty if it does not say."""
+
+    def __init__(self, message: str, *, entry: str | None = None, offset: int | None = None, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.entry = entry
         self.offset = offset
+        self.add_hint(hint)
+
+    def add_hint(self, hint: str) -> None:
+        """Add what to do next to the end of the message."""
+        if hint:
+            self.message = f"{self.message}; {hint}"
+            self.hint = f"{self.hint}; {hint}" if self.hint else hint
 
     def within(self, entry: str) -> SbformatError:
         """Add the name of the entry in front of the one that is known; return the same error.
@@ -189,11 +199,9 @@ class LimitError(SbformatError):
     def __init__(
         self, limit: str, *, allowed: int, actual: int, entry: str | None = None, offset: int | None = None
     ) -> None:
-        message = (
-            f"expected {limit} <= {allowed:,}, got {actual:,} or more; if you trust the size, "
-            f"pass limits=Limits({limit}=...)"
-        )
-        super().__init__(message, entry=entry, offset=offset)
+        message = f"expected {limit} <= {allowed:,}, got {actual:,} or more"
+        hint = f"if you trust the size, pass limits=Limits({limit}=...)"
+        super().__init__(message, entry=entry, offset=offset, hint=hint)
         self.limit = limit
         self.allowed = allowed
         self.actual = actual
@@ -215,8 +223,8 @@ class ValidationError(SbformatError, ValueError):
 
     problems: tuple[Any, ...]
 
-    def __init__(self, message: str, *, problems: Sequence[Any] = (), entry: str | None = None) -> None:
-        super().__init__(message, entry=entry)
+    def __init__(self, message: str, *, problems: Sequence[Any] = (), entry: str | None = None, hint: str = "") -> None:
+        super().__init__(message, entry=entry, hint=hint)
         self.problems = tuple(problems)
 
 
@@ -239,16 +247,13 @@ class MissingEntryError(SbformatError, KeyError):
         if not isinstance(name, str):
             name = repr(name)  # a caller's slip, which gets the same answer
         known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
-        message = f"there is no {what} {quote(name)}"
         close = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
-        if hint:
-            message += f"; {hint}"
-        elif close:
-            message += f"; did you mean {quote(close[0])}?"
-        elif known:
+        if close and not hint:
+            hint = f"did you mean {quote(close[0])}?"
+        elif known and not hint:
             listed = ", ".join(quote(k, 60) for k in known[:8])
-            message += f"; available: {listed}" + (", \u2026" if len(known) > 8 else "")
-        super().__init__(message)
+            hint = f"available: {listed}" + (", \u2026" if len(known) > 8 else "")
+        super().__init__(f"there is no {what} {quote(name)}", hint=hint)
         self.name = name
 
     __str__ = SbformatError.__str__

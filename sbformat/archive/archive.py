@@ -589,10 +589,9 @@ class ReadOnlyArchive(Archive):
     __slots__ = ()
 
     def require_writable(self) -> None:
-        hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
-        kind = f"{self.format}{hint}"
-        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {kind}"
-        raise UnsupportedError(message)
+        hint = "rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
+        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}"
+        raise UnsupportedError(message, hint=hint)
 
 
 class SingleFileArchive(ReadOnlyArchive):

@@ -114,14 +114,24 @@ def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoRe
         found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
         if head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and head[2:3] and head[2:3] in _ONNX_FIELDS:
             found = found or "an ONNX model, which sbformat export writes and onnxruntime runs"
-        message = f"expected an archive, got {found}"
         if found is None:
-            message = f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
-        raise ContainerError(message, offset=0)
+            found = f"a file that starts with {quote(shown)} (a zip starts with 'PK')"
+        raise _refuse_other(found)
     if kind in _NOT_ARCHIVES:
-        message = f"expected an archive, got {_NOT_ARCHIVES[kind]}"
-        raise ContainerError(f"{message}; it starts with {quote(shown)}" if shown else message, offset=0)
-    raise UnsupportedError(_SOMETHING_ELSE.get(kind) or _other_zip(names))
+        raise _refuse_other(_NOT_ARCHIVES[kind], f"; it starts with {quote(shown)}" if shown else "")
+    if kind in _SOMETHING_ELSE:
+        raise UnsupportedError(_SOMETHING_ELSE[kind])
+    raise _refuse_zip(names)
+
+
+def _refuse_other(found: str, more: str = "") -> ContainerError:
+    """Return the error for a file of another kind.
+
+    :param found: what it is, and after a colon what to do
+    """
+    error = ContainerError(f"expected an archive, got {found}{more}", offset=0)
+    error.hint = found.partition(": ")[2]
+    return error
 
 
 def describe_other(kind: str) -> str | None:
@@ -168,11 +178,13 @@ _SOMETHING_ELSE: Final[dict[Kind, str]] = {
 }
 
 
-def _other_zip(names: Collection[str]) -> str:
+def _refuse_zip(names: Collection[str]) -> UnsupportedError:
     shown = ", ".join(quote(name, 40) for name, _ in zip(names, range(4)))
     folders = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     for folder in folders:
         if f"{folder}/{constants.DATA_ENTRY}" in names:
-            found = f"an archive in the folder {quote(folder)}; unzip it and read that folder"
-            return f"expected 'data' at the top of the zip, as SB3 does, got {found}"
-    return f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}"
+            message = (
+                f"expected 'data' at the top of the zip, as SB3 does, got an archive in the folder {quote(folder)}"
+            )
+            return UnsupportedError(message, hint="unzip it and read that folder")
+    return UnsupportedError(f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}")

@@ -148,7 +148,9 @@ def _stream(name: str, array: object) -> ArrayStream:
     from sbformat.pth.arrays import c_order, little
 
     if not isinstance(array, np.ndarray):
-        refuse_unsupported(f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors")
+        refuse_unsupported(
+            f"{quote(name)} is a {type(array).__name__}, not an array", hint="leave it out with --tensors"
+        )
     held = np.asarray(array)
     dtype = little(held.dtype)
     is_plain = dtype.kind not in "VO" and dtype.type.__module__ == "numpy"
@@ -176,7 +178,7 @@ def _safetensors(job: _Job) -> None:
 def _lay_out(arrays: Mapping[str, ArrayStream], metadata: Mapping[str, str]) -> tuple[list[str], bytes]:
     """Return the names in the order of their bytes, and what comes before these: the header and its length."""
     if _RESERVED in arrays:
-        refuse_unsupported(f"the name {_RESERVED} is reserved in safetensors; write .npz")
+        refuse_unsupported(f"the name {_RESERVED} is reserved in safetensors", hint="write .npz")
     for name, array in arrays.items():
         if array.dtype not in CODES:
             refuse_unsupported(f"safetensors has no dtype {array.dtype}, which {quote(name)} has")
@@ -221,7 +223,7 @@ def _npy_folder(job: _Job) -> None:
             check_path(check_name(file.encode("utf-8")))
         check_paths(files.values())
     except ContainerError as error:
-        raise UnsupportedError(f"as file names: {error.message}; write .safetensors or .npz") from None
+        raise UnsupportedError(f"as file names: {error.message}", hint="write .safetensors or .npz") from None
     for name, array in job.arrays.items():
         _check_npy(name, array)
     with new_folder(job.path, overwrite=job.overwrite, replaceable_suffix=".npy") as temporary:
@@ -244,4 +246,4 @@ def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
 def _check_npy(name: str, array: ArrayStream) -> None:
     """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
     if array.descr is None:
-        refuse_unsupported(f"{quote(name)} is {array.dtype}, which .npy does not support; write .safetensors")
+        refuse_unsupported(f"{quote(name)} is {array.dtype}, which .npy does not support", hint="write .safetensors")

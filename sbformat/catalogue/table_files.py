@@ -169,7 +169,7 @@ def refuse_rest(path: str, place: str = "") -> DamagedTableError:
     """
     where = f" in {place}" if place else ""
     repair = "'sbformat catalog SOURCE -o TABLE' repairs it"
-    return DamagedTableError(f"{quote(path)} was cut off, or changed by another program{where}; {repair}")
+    return DamagedTableError(f"{quote(path)} was cut off, or changed by another program{where}", hint=repair)
 
 
 # -- CSV: for spreadsheets and pandas ----------------------------------------------------------------
@@ -699,7 +699,7 @@ def _explain(error: Exception, names: Sequence[str], path: str) -> MissingEntryE
     found = _NO_COLUMN.fullmatch(str(error))
     if found is not None:
         missing = MissingEntryError(found[1], present=names, what="column")
-        missing.message += "; texts are in single quotes"
+        missing.add_hint("texts are in single quotes")
         return missing
     what = "it may only read the table" if "not authorized" in str(error) else escape(str(error))
     return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}")

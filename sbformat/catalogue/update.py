@@ -92,8 +92,8 @@ class Spool:
                 raise UnsupportedError(f"another run writes this catalogue: {quote(self.path)} is locked") from None
             if isinstance(error, sqlite3.OperationalError):
                 raise make_system_error(error, self.path) from None
-            message = f"{quote(self.path)} is not what an unfinished run left: {error}; remove it"
-            raise UnsupportedError(message) from None
+            message = f"{quote(self.path)} is not what an unfinished run left: {error}"
+            raise UnsupportedError(message, hint="remove it") from None
 
     def _prepare(self, *, fresh: bool) -> None:
         run = self._database.execute
@@ -301,7 +301,8 @@ def update_catalog(
         if failed == count and is_catalogue and not overwrite and _has_good_row(output):
             spool.remove()
             reason = ": ".join(failures[0])
-            raise UnsupportedError(f"no source can be read ({reason}): the table is left as it is; --force replaces it")
+            message = f"no source can be read ({reason}): the table is left as it is"
+            raise UnsupportedError(message, hint="--force replaces it")
         columns = find_columns(spool.rows())
         with new_file(output, overwrite=True) as temporary:
             table.write(os.fspath(temporary), spool.rows(), columns)
@@ -327,7 +328,8 @@ def check_output(output: str, *, overwrite: bool) -> bool:
         return True
     except UnsupportedError as error:
         if not overwrite:
-            raise UnsupportedError(f"{error.message}; --force replaces it") from None
+            error.add_hint("--force replaces it")
+            raise
         return False
     return True
 

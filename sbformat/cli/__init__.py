@@ -16,7 +16,7 @@ import sbformat
 TYPE_CHECKING = False  # of typing, which --version and --help do not need
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import Any, Final
+    from typing import Any, Final, NoReturn
 
 COMMANDS: Final = {
     "inspect": ("inspect", "look", "show the contents of archives"),
@@ -62,10 +62,22 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=96)
 
 
-class Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are laid out as those of files, with the usage before them."""
+
+    def error(self, message: str) -> NoReturn:
+        """Write the usage and the error, and exit; a line feed in the message is before its hint."""
+        from sbformat.cli._files import lay_out
+
+        text, _, hint = message.partition("\n")
+        self.print_usage(sys.stderr)
+        self.exit(_EXIT_COULD_NOT, lay_out(f"{self.prog}: error: {text}", hint or f"see {self.prog} --help"))
+
+
+class Parser(_CommandParser):
     """The parser of the whole command line, with the parsers of its commands."""
 
-    commands: dict[str, argparse.ArgumentParser]
+    commands: dict[str, _CommandParser]
     """By name, without the second names."""
     groups: dict[str, list[argparse.Action]]
     """The names and the help of the commands, by group."""
@@ -96,9 +108,7 @@ def build_parser(*words: str) -> Parser:
         formatter_class=_Formatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"sbformat {sbformat.__version__}")
-    subparsers = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
-    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser)
     parser.commands, parser.groups = {}, {}
     chosen = {ALIASES.get(word, word) for word in words}
     first = ALIASES.get(words[0], words[0]) if words else ""
@@ -136,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the arguments; those of the process when None
     """
     if sys.stdout is None:
-        _write_remark("standard output is closed: redirect it to a file, or to /dev/null")
+        _write_remark("standard output is closed", "redirect it to a file, or to /dev/null")
         return _EXIT_COULD_NOT
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -152,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = _describe_error(error)
         if text is None and argv is not None:  # a bug: users of the command line get one line, other callers the error
             raise
-        _write_remark(text or _describe_bug(error))
+        _write_remark(*([text] if text else _describe_bug(error)))
     return _EXIT_COULD_NOT
 
 
@@ -194,7 +204,7 @@ def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
             from sbformat.errors import quote
 
             name = quote(argument)
-            parser.error(f"{name} is an option, and a file here: '--' before the names of files makes them files")
+            parser.error(f"{name} is an option, and a file here\n'--' before the names of files makes them files")
     args, extra = parser.parse_known_args(arguments)
     if extra:
         command = parser.commands[args.command]
@@ -213,27 +223,28 @@ def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
 
 
 def explain_command(word: str, commands: Collection[str]) -> str:
-    """Return the error for a word that is not a command."""
+    """Return the error for a word that is not a command, and in a second line its hint."""
     from sbformat.errors import escape, quote
 
     if os.path.exists(word) or os.path.exists(f"{word}.zip"):
-        return f"expected a command before the file: sbformat inspect {escape(word)}"
+        return f"expected a command before the file\nsbformat inspect {escape(word)}"
     other = _OTHER_WORDS.get(word.lower())
     if other is not None:
-        return f"there is no command {quote(word, 60)}; sbformat {other} does that"
+        return f"there is no command {quote(word, 60)}\nsbformat {other} does that"
     close = find_nearest(word, commands)
     hint = f"did you mean {close}?" if close else f"available: {', '.join(commands)}"
-    return f"there is no command {quote(word, 60)}; {hint}"
+    return f"there is no command {quote(word, 60)}\n{hint}"
 
 
 def _explain_options(extra: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """Return the error for arguments that a command does not have."""
+    """Return the error for arguments that a command does not have, and in a second line its hint."""
     from sbformat.errors import escape
 
     known = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 -- argparse lists them nowhere else
     found = (find_nearest(word.partition("=")[0], known) for word in extra if word.startswith("--"))
-    hint = "".join(f"; did you mean {name}?" for name in found if name)
-    return f"unrecognized arguments: {' '.join(map(escape, extra))}{hint}"
+    hint = " or ".join(name for name in found if name)
+    text = f"unrecognized arguments: {' '.join(map(escape, extra))}"
+    return f"{text}\ndid you mean {hint}?" if hint else text
 
 
 def find_nearest(word: str, names: Iterable[str]) -> str | None:
@@ -270,8 +281,8 @@ def _describe_error(error: Exception) -> str | None:
     return f"{escape(str(cause.filename), 1000)}: {text}"
 
 
-def _describe_bug(error: Exception) -> str:
-    """Return the line about an error that no command expects: what it is, where, and where to report it."""
+def _describe_bug(error: Exception) -> tuple[str, str]:
+    """Return the text about an error that no command expects: what it is and where; and where to report it."""
     from sbformat.errors import escape
 
     trace = error.__traceback__
@@ -280,13 +291,13 @@ def _describe_bug(error: Exception) -> str:
     code = trace.tb_frame.f_code if trace is not None else None
     place = f" in {code.co_name} ({os.path.basename(code.co_filename)}:{trace.tb_lineno})" if trace and code else ""
     what = f"{type(error).__name__}{place}: {escape(str(error), 300)}"
-    return f"internal error: {what}; please report it at {_ISSUES}, with the file if you can"
+    return f"internal error: {what}", f"please report it at {_ISSUES}, with the file if you can"
 
 
-def _write_remark(text: str) -> None:
+def _write_remark(text: str, hint: str = "") -> None:
     from sbformat.cli._files import write_remark
 
-    write_remark(text)
+    write_remark(text, hint)
 
 
 def _drop_output() -> None:

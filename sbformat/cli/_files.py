@@ -1,7 +1,8 @@
 """The files of a command line: standard streams, reading, writing, and the reports of errors.
 
 * Standard output has the result of a command, and nothing else.
-* Standard error has whatever makes the exit status 2, warnings, remarks and progress. Lines begin with ``sbformat:``.
+* Standard error has whatever makes the exit status 2, warnings, remarks and progress: ``sbformat:`` and what is wrong,
+  then in indented lines what does not fit into the first, and last ``hint:`` and what to do next.
 * ``-`` as an input file is standard input, read whole, which reports call ``<stdin>``. ``-`` as an output file is
   standard output; the summary of the command then goes to standard error. A terminal is refused as either.
 
@@ -16,6 +17,7 @@ import os
 import re
 import sys
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from sbformat.cli import _progress
@@ -24,9 +26,12 @@ from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
     COULD_NOT_OPEN,
     ContainerError,
+    DataError,
     LimitError,
     MissingEntryError,
+    PickleError,
     SbformatError,
+    TensorError,
     UnsupportedError,
     ValidationError,
     escape,
@@ -55,6 +60,9 @@ _OUTPUT_NAME: Final = "<stdout>"
 _INPUTS: Final = ("paths", "path", "other", "vecnormalize", "weights", "observation", "baseline")
 """Names of arguments that are files to read; ``unbundle`` writes ``vecnormalize``."""
 _COPIED_BYTES: Final = 1 << 20
+_LONGEST_LINE: Final = 200  # characters of a line on standard error
+_MOST_NAMES: Final = 1000  # in a folder, that are compared with a name that is not there
+_COMPARED: Final = 60  # characters of that name: the time grows with its square
 
 _WRITERS: Final = {
     **dict.fromkeys((".onnx", ".c", ".h", ".json"), ("export",)),
@@ -148,8 +156,8 @@ def open_output(path: str, suffix: str) -> Iterator[str]:
         yield path
         return
     if sys.stdout.isatty():
-        message = "standard output is a terminal: redirect it to a file or a program, or name a file with -o"
-        raise UnsupportedError(message)
+        hint = "redirect it to a file or a program, or name a file with -o"
+        raise UnsupportedError("standard output is a terminal", hint=hint)
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="sbformat-") as folder:
@@ -176,14 +184,43 @@ def find_result_stream(args: argparse.Namespace) -> TextIO:
     return sys.stderr if getattr(args, "output", None) == STANDARD_STREAM else sys.stdout
 
 
-def write_remark(text: str) -> None:
-    """Write a line to standard error; when that is closed or broken, nothing.
+def write_remark(text: str, hint: str = "") -> None:
+    """Write an error or a remark to standard error; when that is closed or broken, nothing.
 
-    :param text: escaped where it comes from a file
+    :param text: escaped where it comes from a file, as the hint is
+    :param hint: what to do next
     """
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"sbformat: {text}\n")
+            sys.stderr.write(lay_out(f"sbformat: {text}", hint))
+
+
+def lay_out(text: str, hint: str) -> str:
+    """Return the lines of an error, none longer than :data:`_LONGEST_LINE`, and the line of its hint.
+
+    Of a text that is longer each clause has a line, so that several problems are a list.
+    """
+    lines = [text]
+    if len(text) > _LONGEST_LINE:
+        first, *clauses = text.split("; ")
+        lines = [*_wrap(first, ""), *(line for clause in clauses for line in _wrap(clause, "  - "))]
+    return "".join(f"{line}\n" for line in [*lines, *(_wrap(hint, "  hint: ") if hint else ())])
+
+
+def _wrap(text: str, start: str) -> list[str]:
+    """Return the lines of a clause, broken between words."""
+    if len(start) + len(text) <= _LONGEST_LINE:
+        return [f"{start}{text}"]
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        _LONGEST_LINE,
+        initial_indent=start,
+        subsequent_indent=" " * max(len(start), 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def describe_system_error(error: OSError) -> str:
@@ -203,6 +240,11 @@ EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
 COULD_NOT_WRITE: Final = "cannot write"
 """Outcome of an output that exists, or that the operating system cannot write."""
+_HINTS: Final = {
+    cls.outcome: f"https://sbformat.github.io/sbformat/reference/errors/#{cls.__name__.lower()} lists what to do"
+    for cls in (ContainerError, DataError, PickleError, TensorError)
+}
+"""What to do next where the error does not say it, by outcome."""
 PROCESS_ENDED: Final = "process ended"
 """Outcome of a file whose worker process was killed."""
 
@@ -311,8 +353,9 @@ def require_suffix(command: str, output: str) -> None:
     commands = _WRITERS.get(suffix, (command,))
     if command not in commands:
         others = " and ".join(f"sbformat {name}" for name in commands)
-        message = f"sbformat {command} does not write {suffix} files; {others} {'do' if len(commands) > 1 else 'does'}"
-        raise OtherFileError(output) from UnsupportedError(message)
+        hint = f"{others} {'do' if len(commands) > 1 else 'does'}"
+        message = f"sbformat {command} does not write {suffix} files"
+        raise OtherFileError(output) from UnsupportedError(message, hint=hint)
 
 
 def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
@@ -322,9 +365,9 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
         return
     folder = os.path.dirname(os.path.realpath(output))
     if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
-        raise UnsupportedError(f"the output is a file inside the input folder{hint}")
+        raise UnsupportedError("the output is a file inside the input folder", hint=hint)
     if os.path.samefile(path, output):
-        raise UnsupportedError(f"the output and the input are the same file{hint}")
+        raise UnsupportedError("the output and the input are the same file", hint=hint)
 
 
 def make_exclusion(args: argparse.Namespace) -> Exclusion:
@@ -371,11 +414,13 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
 
 def _describe_failure(path: str, error: BaseException | None, outputs: Sequence[str]) -> dict[str, Any]:
     """Return the outcome of an error, its message, and the file that it is about if that is not ``path``."""
-    if isinstance(error, ValidationError):
-        rows = [{"loc": row.loc, "kind": row.kind, "message": row.message} for row in error.problems]
-        return {"outcome": error.outcome, "message": str(error), "problems": rows}
     if isinstance(error, SbformatError):
-        return {"outcome": error.outcome, "message": name_option(str(error))}
+        failure: dict[str, Any] = {"outcome": error.outcome, "message": name_option(str(error))}
+        if error.hint and error.hint in error.message:  # it may have been given another message
+            failure["hint"] = name_option(error.hint)
+        if isinstance(error, ValidationError):
+            failure["problems"] = [{"loc": row.loc, "kind": row.kind, "message": row.message} for row in error.problems]
+        return failure
     if isinstance(error, OSError):
         return _describe_system_error(path, error, outputs)
     return {"outcome": LimitError.outcome, "message": "out of memory: this machine has less than the file needs"}
@@ -388,15 +433,37 @@ def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) ->
         text = _describe_pattern(path)
     output = next((output for output in outputs if _is_within(error.filename, output)), None)
     if output is None:
-        message = {"outcome": COULD_NOT_OPEN, "message": text}
+        failure = {"outcome": COULD_NOT_OPEN, "message": text}
         names = (None, path, f"{path}.zip", name_input(path))
-        return message if error.filename in names else {"file": str(error.filename), **message}
+        other = {} if error.filename in names else {"file": str(error.filename)}
+        if isinstance(error, FileNotFoundError) and (hint := _suggest_path(other.get("file", path))):
+            failure["hint"] = hint
+        return other | failure
+    failure = {"file": output, "outcome": COULD_NOT_WRITE, "message": text}
     if isinstance(error, FileExistsError):
-        hint = "; --force overwrites it" if text == ALREADY_EXISTS else ""
-        text = f"{escape(output, 1000)} {text}{hint}"
+        failure["message"] = f"{escape(output, 1000)} {text}"
+        if text == ALREADY_EXISTS:
+            failure["hint"] = "--force overwrites it"
+            failure["message"] += f"; {failure['hint']}"
     elif isinstance(error, FileNotFoundError) and not os.path.isdir(os.path.dirname(output) or os.curdir):
-        text = f"there is no folder {quote(os.path.dirname(output))}"
-    return {"file": output, "outcome": COULD_NOT_WRITE, "message": text}
+        failure["message"] = f"there is no folder {quote(os.path.dirname(output))}"
+    return failure
+
+
+def _suggest_path(path: str) -> str:
+    """Return what could be meant by a path that does not exist; empty if nothing is like it."""
+    if is_url(path):
+        return ""
+    import difflib
+
+    folder, name = os.path.split(path)
+    try:
+        with os.scandir(folder or os.curdir) as found:
+            names = [item.name for item in islice(found, _MOST_NAMES)]
+    except OSError:
+        return f"there is no folder {quote(folder)}"
+    close = difflib.get_close_matches(name[:_COMPARED], names, n=1)
+    return f"did you mean {quote(os.path.join(folder, close[0]))}?" if close else ""
 
 
 def _describe_pattern(path: str) -> str:
@@ -416,12 +483,24 @@ def _is_within(path: object, output: str) -> bool:
 
 
 def describe_failure(report: dict[str, Any]) -> str:
-    """Return the line for the report of a file that failed: the file, the outcome and the message."""
+    """Return the text for the report of a file that failed, without its hint: the file, the outcome, the message."""
     name = escape(report.get("file", report["path"]), 1000) or "''"
-    if report["outcome"] == COULD_NOT_WRITE and report["message"].startswith(f"{name} "):
-        return str(report["message"])
+    text = remove_hint(report["message"], report.get("hint", ""))
+    if report["outcome"] == COULD_NOT_WRITE and text.startswith(f"{name} "):
+        return text
     if report["outcome"] == ContainerError.outcome:  # of a damaged or another file: what it has comes first
-        place = re.match(_PLACE, report["message"])
-        text = report["message"][place.end() :] if place else report["message"]
+        place = re.match(_PLACE, text)
+        text = text[place.end() :] if place else text
         return f"{name}: {text} ({report['outcome']}{f' {place[1]}' if place else ''})"
-    return f"{name}: {report['outcome']}: {report['message']}"
+    return f"{name}: {report['outcome']}: {text}"
+
+
+def remove_hint(message: str, hint: str) -> str:
+    """Return the message of an error without the hint in it."""
+    before, _, after = message.rpartition(hint) if hint else ("", "", message)
+    return f"{before.rstrip('; :')}{after}"
+
+
+def write_failure(report: dict[str, Any]) -> None:
+    """Write the error of a file that failed, and what to do next, to standard error."""
+    write_remark(describe_failure(report), report.get("hint") or _HINTS.get(report["outcome"], ""))

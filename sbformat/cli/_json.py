@@ -78,7 +78,7 @@ def parse_document(data: bytes, source: str, option: str, limits: Limits) -> Any
     try:
         return parse(decode_bytes(data), Budget(limits))
     except SbformatError as error:
-        error.message += explain_json(option, data.decode("utf-8", "replace"))
+        error.add_hint(explain_json(option, data.decode("utf-8", "replace")))
         raise _files.OtherFileError(source) from error
 
 
@@ -99,11 +99,11 @@ def _parse_assigned(key: str, text: str, limits: Limits) -> Any:
     except DataError as error:
         hint = explain_json(f"--set {name}", data.decode("utf-8", "replace"))
         if is_file:
-            error.message = f"{error.message}{hint}"
+            error.add_hint(hint)
             error.offset = None  # it is of a longer text
             raise _files.OtherFileError(text[1:]) from error
-        hint = hint or f"; put a text in double quotes: --set '{name}=\"...\"'"
-        raise DataError(f"{name}: {escape(text)} is not a JSON value ({error.message}){hint}") from None
+        hint = hint or f"put a text in double quotes: --set '{name}=\"...\"'"
+        raise DataError(f"{name}: {escape(text)} is not a JSON value ({error.message})", hint=hint) from None
     if len(found) != 1:
         raise DataError(f"{name}: {escape(text)} is more than one JSON value")
     return found[""]
@@ -137,23 +137,23 @@ def explain_json(option: str, text: str) -> str:
     """Return how to write what is not JSON; empty when nothing is known.
 
     >>> explain_json("--observation", "[1, 0, .5]")
-    "; JSON wants 0.5 instead of .5: --observation '[1, 0, 0.5]'"
+    "JSON wants 0.5 instead of .5: --observation '[1, 0, 0.5]'"
 
     :param option: its name, of ``--set`` with the key: ``--set gamma``; empty for a line
     """
     if len(text) <= _LONGEST:
         corrected, reasons = _correct(text)
         if reasons and _is_json(corrected):
-            return f"; {reasons[0]}{_show_option(option, corrected)}"
+            return f"{reasons[0]}{_show_option(option, corrected)}"
         if re.fullmatch(_NUMBERS, text) and any(map(str.isdigit, text)):
             numbers = re.split(r"[\s,;]+", corrected.strip(" ,;\n\t"))
             shown = escape(", ".join(numbers[:4]), 60) + (", ..." if len(numbers) > 4 else "")
-            return f"; put the numbers in brackets{_show_option(option, f'[{shown}]')}"
+            return f"put the numbers in brackets{_show_option(option, f'[{shown}]')}"
     if option and os.path.exists(text):
-        return f"; {quote(text)} is a file: {_give(option, f'{FILE_MARK}{escape(text)}')} reads JSON from it"
+        return f"{quote(text)} is a file: {_give(option, f'{FILE_MARK}{escape(text)}')} reads JSON from it"
     lines = text[:_LONGEST].split("\n")
     if option == OBSERVATION and len(lines) > 1 and all(map(_is_json, lines[:2])):
-        return "; --lines reads an observation a line"
+        return "--lines reads an observation a line"
     return ""
 
 

@@ -102,7 +102,7 @@ def _answer(line: bytes, steps: Steps, masks: Any, limits: Limits) -> Any:
     try:
         value = parse(line, Budget(limits))
     except SbformatError as error:
-        error.message += _json.explain_json("", line.decode("utf-8", "replace"))
+        error.add_hint(_json.explain_json("", line.decode("utf-8", "replace")))
         raise
     observation, given_masks, start = _split(value, steps)
     action, outputs = steps.predict(observation, masks if given_masks is None else given_masks, start)

@@ -40,7 +40,13 @@ _DIGITS: Final = 18
 
 
 class UsageError(Exception):
-    """Options that do not go together; the message is for the user of the command line."""
+    """Options that do not go together; the message is for the user of the command line.
+
+    :param hint: what to do next
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message}\n{hint}" if hint else message)
 
 
 class Option(Record):
@@ -141,7 +147,7 @@ def parse_limit(text: str) -> tuple[str, int]:
 
         close = difflib.get_close_matches(name[:60], Limits._fields, n=1)
         hint = f"did you mean {close[0]}?" if close else f"available: {', '.join(Limits._fields)}"
-        raise argparse.ArgumentTypeError(f"unknown limit {escape(name)}; {hint}")
+        raise argparse.ArgumentTypeError(f"unknown limit {escape(name)}\n{hint}")
     number = _parse_size(name, value.strip())
     if name in _DEPTHS and number > _DEEPEST:
         raise argparse.ArgumentTypeError(f"{name} can be at most {_DEEPEST}: reports are not nested deeper")
@@ -259,7 +265,7 @@ def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, st
     for name, value in pairs:
         if made.setdefault(name, value) != value:
             first, second = (escape(f"{option} {name}={one}") for one in (made[name], value))
-            raise UnsupportedError(f"{first} and {second} contradict each other: give one of them")
+            raise UnsupportedError(f"{first} and {second} contradict each other", hint="give one of them")
     return made
 
 

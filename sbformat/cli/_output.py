@@ -431,10 +431,9 @@ def report_failure(report: Report, *, lists_problems: bool) -> None:
 
     :param lists_problems: if there are many, as a table: when standard output does not have them as JSON
     """
-    line = _files.describe_failure(report)
     rows = report.get("problems", [])
     if len(rows) < _LISTED or not lists_problems:
-        _files.write_remark(line)
+        _files.write_failure(report)
         return
     name = escape(str(report.get("file", report["path"])), 1000)
     _files.write_remark(f"{name}: {report['outcome']}: {len(rows)} problems")
@@ -442,10 +441,7 @@ def report_failure(report: Report, *, lists_problems: bool) -> None:
         make_printer(sys.stderr).table("problems", ("where", "kind", "problem"), [tuple(row.values()) for row in rows])
 
 
-def warn(text: str) -> None:
-    """Write a warning or remark to standard error, unless ``--quiet`` is given.
-
-    :param text: escaped where it comes from a file
-    """
+def warn(text: str, hint: str = "") -> None:
+    """Write a warning or remark to standard error, unless ``--quiet`` is given; see :func:`_files.write_remark`."""
     if not is_quiet():
-        _files.write_remark(text)
+        _files.write_remark(text, hint)

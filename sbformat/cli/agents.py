@@ -550,11 +550,11 @@ def run_export(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[str, Any]:
     if suffix not in _FORMATS:
         other = next((name for name, form in _FORMATS.items() if form.beside == suffix != ""), "")
-        hint = f"; {suffix} is written beside the output {other}" if other else ""
+        hint = f"{suffix} is written beside the output {other}" if other else ""
         if not hint:
             _files.require_suffix("export", args.output)
-        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}{hint}"
-        raise _files.OtherFileError(args.output) from UnsupportedError(message)
+        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}"
+        raise _files.OtherFileError(args.output) from UnsupportedError(message, hint=hint)
     for path in filter(None, (args.path, args.vecnormalize)):
         for output in outputs:
             _files.refuse_same_file(path, output)

@@ -94,8 +94,8 @@ def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
     _check_outputs(args)
     source = _files.read_archive(args.path, args)
     if not set(ENTRIES) & source.entries.keys():
-        message = "expected a bundle, got an archive without statistics; sbformat bundle puts them into it"
-        raise UnsupportedError(message)
+        message = "expected a bundle, got an archive without statistics"
+        raise UnsupportedError(message, hint="sbformat bundle puts them into it")
     archive, statistics = unbundle(source)
     data = writes_vecnormalize(statistics, target=args.target)
     with new_file(args.vecnormalize, overwrite=args.force) as temporary:

@@ -105,7 +105,7 @@ def _check_arguments(args: argparse.Namespace) -> str:
     if _files.STANDARD_STREAM in (*args.paths, args.output):
         return "expected paths and URLs as sources, and a file as OUT, got '-'"
     if args.format in opt.TABLES:
-        hint = "; with -o, name a file that ends with .csv" * (args.format == "csv")
+        hint = "\nwith -o, name a file that ends with .csv" * (args.format == "csv")
         return f"--format {args.format} prints rows of a table{hint}"
     has_sources = args.paths or args.list is not None
     return "" if has_sources else "expected sources: files, folders, globs, URLs, or --list FILE"

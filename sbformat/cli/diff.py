@@ -130,7 +130,7 @@ def run_edit(args: argparse.Namespace) -> int:
     has_errors = any(row.get("level") == "error" for row in problems)
     status = _output.finish(args, report, _output.Form(_print_edit), is_finding=has_errors)
     if report["outcome"] != "ok" and any(row["kind"] == "mismatch" for row in problems):
-        _files.write_remark("nothing was written; --allow-mismatch writes it anyway")
+        _files.write_remark("nothing was written", "--allow-mismatch writes it anyway")
     return status
 
 
@@ -140,13 +140,14 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
     from sbformat.tools.edit import edit
 
     if not args.in_place:
-        _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
+        _files.refuse_same_file(args.path, output, hint="--in-place writes over it")
         _files.require_suffix("edit", output)
     elif args.path == _files.STANDARD_STREAM:
-        raise UnsupportedError("standard input cannot be edited in place; write the edited archive with -o")
+        raise UnsupportedError("standard input cannot be edited in place", hint="write the edited archive with -o")
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
-        raise UnsupportedError("--in-place needs an archive; write the edited archive to another file with -o")
+        hint = "write the edited archive to another file with -o"
+        raise UnsupportedError("--in-place needs an archive", hint=hint)
     assigned = _json.parse_assignments(args)
     edited, problems = edit(
         archive,

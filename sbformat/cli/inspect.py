@@ -140,7 +140,7 @@ def _print_collected(results: list[InspectResult], args: argparse.Namespace, fol
             printer = _output.make_printer(form=args.format)
             _inspect_table.print_text(printer, rows, args.columns, with_notes=args.format == "text")
     except MissingEntryError as error:
-        _files.write_remark(str(error))
+        _files.write_remark(_files.remove_hint(str(error), error.hint), error.hint)
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINE
 

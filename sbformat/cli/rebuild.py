@@ -172,8 +172,8 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
     original = _files.read_archive(path, args)
     if original.format == "policy-file":
         name = escape(os.path.splitext(output)[0], 1000) if output != _files.STANDARD_STREAM else "policy"
-        message = f"a file of policy.save() is rebuilt as such a file, not as an archive: -o {name}{PTH_SUFFIX}"
-        raise UnsupportedError(message)
+        message = "a file of policy.save() is rebuilt as such a file, not as an archive"
+        raise UnsupportedError(message, hint=f"-o {name}{PTH_SUFFIX}")
     archive, report = rebuild(
         original,
         target=args.target,

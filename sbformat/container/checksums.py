@@ -110,9 +110,9 @@ them 20 % less processor time. A combination takes 20 to 300 us, and zlib comput
 smaller members would gain nothing."""
 
 
-def refuse_member(entry: Entry | Member, message: str) -> NoReturn:
+def refuse_member(entry: Entry | Member, message: str, *, hint: str = "") -> NoReturn:
     """Raise what is wrong with a member."""
-    raise ContainerError(message, entry=entry.name)
+    raise ContainerError(message, entry=entry.name, hint=hint)
 
 
 class Checksums:
@@ -154,7 +154,8 @@ class Checksums:
             refuse_member(
                 entry,
                 "this zip was saved without CRC-32s (torch does so after set_crc32_options(False)), so that damage "
-                "cannot be detected; pass unchecked_crc=True to read it",
+                "cannot be detected",
+                hint="pass unchecked_crc=True to read it",
             )
         found = f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}"
         refuse_member(entry, f"{found}: the bytes are damaged, download the file again")

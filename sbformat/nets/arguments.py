@@ -55,9 +55,9 @@ class NetworkError(ValidationError):
         self.key = key
 
 
-def refuse(message: str, entry: str | None = None) -> NoReturn:
+def refuse(message: str, entry: str | None = None, *, hint: str = "") -> NoReturn:
     """Refuse what is not known, or what no back end could compute."""
-    raise UnsupportedError(message, entry=entry)
+    raise UnsupportedError(message, entry=entry, hint=hint)
 
 
 @contextmanager

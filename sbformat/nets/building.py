@@ -214,8 +214,9 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
         found = [pair for pair in found if inferred is not None and pair[0] == inferred[0]]
     if found:
         return found[0]
-    message = f"expected the name of a policy class, got {quote(name, 80)}; available: "
-    raise UnsupportedError(message + ", ".join(dict.fromkeys(pair[1] for pair in sb3.POLICIES)))
+    available = ", ".join(dict.fromkeys(pair[1] for pair in sb3.POLICIES))
+    message = f"expected the name of a policy class, got {quote(name, 80)}"
+    raise UnsupportedError(message, hint=f"available: {available}")
 
 
 def read_given_kwargs(given: Given) -> dict[str, Any]:
@@ -229,7 +230,7 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
         if isinstance(name, str):
             known = {pair[1]: pair for pair in pairs}
             if name not in known:
-                refuse(f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}")
+                refuse(f"expected {which}, got {quote(name, 80)}", hint=f"available: {', '.join(known)}")
             kwargs[key] = Reference(*known[name])
     return kwargs
 
@@ -244,15 +245,15 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
         policy_class = find_policy_class(given.policy_class, policy_class)
     if policy_class is None:
         shown = ", ".join(quote(name, 60) for name in list(stored.tensors)[:4])
-        refuse(f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}")
+        refuse(f"the tensors are not those of a policy of SB3 ({shown})", hint=WHAT_WORKS)
     builder.infer(f"the policy is {policy_class[1]}, from the names of the tensors")
     kwargs = read_given_kwargs(given)
     if stored.has_gsde or "actor.log_std" in stored.tensors:
         builder.infer("gSDE, from the shape of log_std")
     accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
     if unknown := [name for name in kwargs if name not in accepted]:  # it would have no effect
-        got = f"got {quote(unknown[0], 80)}; available: {', '.join(sorted(accepted))}"
-        refuse(f"expected arguments of {policy_class[1]} in policy_kwargs, {got}")
+        message = f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(unknown[0], 80)}"
+        refuse(message, hint=f"available: {', '.join(sorted(accepted))}")
     at = len(builder.inferred)
     observations = given.observation_space or _infer_observations(stored, builder, given)
     actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs)
@@ -263,7 +264,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     if observations is None or actions is None or arguments:
         which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
         why = "a lone state dict has no data entry, and the tensors do not determine all settings"
-        refuse(f"{why}: pass {', '.join(missing)} to load_policy{which}")
+        refuse(why, hint=f"pass {', '.join(missing)} to load_policy{which}")
     use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
@@ -367,7 +368,7 @@ def fit_network(
     unexpected = [row.name for row in nearest.mismatches if row.kind == "unexpected"]
     if unexpected:
         shown = ", ".join(quote(name, 80) for name in unexpected[:4])
-        refuse(f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}")
+        refuse(f"{agent.policy_class[1]} does not have {shown}", hint=WHAT_WORKS)
     raise reading.misfit_error(nearest)
 
 
@@ -503,7 +504,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
         if found is None or space.has_keys:
             listed = ", ".join(quote(name, 60) for name in sorted(names)[:4])
             message = f"the features extractor {quote(module, 80)} is not one of SB3: it has the tensors {listed}"
-            refuse(f"{message}; {WHAT_WORKS}")
+            refuse(message, hint=WHAT_WORKS)
         pair, shown = NORMALIZE, []
         made["normalize_class"] = Reference(*found)
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
@@ -592,7 +593,7 @@ def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given
     needed = (OBSERVATIONS, ACTIONS) if is_saved else ("policy_class", OBSERVATIONS, ACTIONS)
     # SB3 writes these keys unless it is told to leave them out
     if missing := [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]:
-        refuse(f"data is incomplete: pass {', '.join(missing)} to load_policy", DATA_ENTRY)
+        refuse("data is incomplete", DATA_ENTRY, hint=f"pass {', '.join(missing)} to load_policy")
     named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
     unknown = _list_unknown(archive) if any(named.values()) else []
     others = [name for name in unknown if named[name] is not None]
@@ -608,17 +609,16 @@ def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given
             _require_known_class(archive, replaced)
             match = reading.match_network(archive, replaced)
     except UnsupportedError as error:
-        message = error.message if error.message.endswith(WHAT_WORKS) else f"{error.message}; {WHAT_WORKS}"
-        if option := _find_option(archive, stored, replaced):
-            message = f"{error.message}; {option}"
-        raise UnsupportedError(message, entry=error.entry) from None
+        option = _find_option(archive, stored, replaced)
+        message = error.message if option else error.message.removesuffix(f"; {WHAT_WORKS}")
+        raise UnsupportedError(message, entry=error.entry, hint=option or WHAT_WORKS) from None
     if match.mismatches:
         raise reading.misfit_error(match)
     agent = match.agent
     is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
     if is_saved and is_box and "squash_output" not in agent.policy_kwargs:  # and no tensor determines it
-        message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        hint = "pass policy_kwargs={'squash_output': ...} to load_policy"
+        raise UnsupportedError("policy.save() of ARS omits squash_output", entry=DATA_ENTRY, hint=hint)
     name = agent.policy_class[1]
     if is_saved and given.policy_class is None:
         builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
@@ -701,6 +701,6 @@ def _fit(
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
     agents = list(reading.list_saved_agents(archive, {"policy_class": infer_policy_class(stored), **replaced}))
     if not agents:
-        refuse("the file does not name its policy class: pass policy_class to load_policy", DATA_ENTRY)
+        refuse("the file does not name its policy class", DATA_ENTRY, hint="pass policy_class to load_policy")
     releases = [agent.release for agent in agents if agent.policy_class == agents[0].policy_class]
     return fit_network(stored, agents[0], modules, releases)

@@ -112,8 +112,8 @@ class Agent(Record):
         if isinstance(value, str) and value in ACTIVATIONS:
             return value
         shown = ".".join(pair) if pair else getattr(value, "name", None) or type(value).__name__
-        message = f"the activation {quote(shown, 120)} is not known; available: {', '.join(sorted(ACTIVATIONS))}"
-        raise UnsupportedError(message)
+        hint = f"available: {', '.join(sorted(ACTIVATIONS))}"
+        raise UnsupportedError(f"the activation {quote(shown, 120)} is not known", hint=hint)
 
 
 def read_agent(archive: Archive, given: Given) -> Agent:
@@ -127,8 +127,8 @@ def read_agent(archive: Archive, given: Given) -> Agent:
     algorithm = archive.algorithm.name
     learner = find_wrapped(data) if algorithm == "HER" else algorithm
     if algorithm is None or learner not in ALGORITHMS:
-        message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}"
+        raise UnsupportedError(message, entry=DATA_ENTRY, hint=_ALTERNATIVES)
     goals = find_space(data, "her_obs_space") if algorithm == "HER" else None
     if algorithm == "HER":
         goals = given.observation_space or goals
@@ -161,7 +161,8 @@ def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[P
         named = "FeedForwardPolicy"
     if named is None:
         reason = reason or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
-        refuse(f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy", DATA_ENTRY)
+        hint = f"{_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
+        refuse(reason, DATA_ENTRY, hint=hint)
     name = named.rpartition(".")[2]
     rule = find_rule(learner, name)
     if rule is None:

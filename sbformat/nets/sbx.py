@@ -135,7 +135,7 @@ class Variables(Network):
             message = f"{quote('.'.join(pair), 120)} has other arrays: {describe_mismatches(rows)}"
             if any(row.kind == "missing" for row in rows):
                 raise ValidationError(message, problems=rows)
-            raise UnsupportedError(f"{message}; {_WHAT_WORKS}")
+            raise UnsupportedError(message, hint=_WHAT_WORKS)
 
 
 class Place(Scope):
@@ -419,9 +419,8 @@ class Policy:
             name = "tanh" if module.pair[0] == _PPO[0] else "relu"
         if name not in ACTIVATIONS:
             example = "policy_kwargs={'activation_fn': 'ReLU'}"
-            raise UnsupportedError(
-                f"activation_fn is {name}, which is not known: pass the name of its class in torch.nn, as in {example}"
-            )
+            hint = f"pass the name of its class in torch.nn, as in {example}"
+            raise UnsupportedError(f"activation_fn is {name}, which is not known", hint=hint)
         return ACTIVATIONS[name]
 
     def act(self) -> tuple[Head, Value | None]:
@@ -435,7 +434,7 @@ class Policy:
             message = "expected the network actor or qf in the pickled policy of SBX"
             if module is not None:
                 message = f"the network of the class {quote('.'.join(module.pair), 200)} is not known"
-            raise UnsupportedError(f"{message}; {_WHAT_WORKS}", entry=DATA_ENTRY if module is None else None)
+            raise UnsupportedError(message, entry=DATA_ENTRY if module is None else None, hint=_WHAT_WORKS)
         role, layers = ACTORS[module.pair]
         is_box, is_squashed = space.distribution == "gaussian", role == "squashed"
         state, heads, has_log_std = f"{name}_state", 2 if is_squashed else 1, role == "ppo" and is_box
@@ -510,7 +509,7 @@ class Policy:
 def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
     space = archive.decode(key) if given is None else given
     if not isinstance(space, Space):
-        raise UnsupportedError(f"{key} is not known: pass {key}=... to load_policy", entry=DATA_ENTRY)
+        raise UnsupportedError(f"{key} is not known", entry=DATA_ENTRY, hint=f"pass {key}=... to load_policy")
     require_choices(space, key)
     return space
 

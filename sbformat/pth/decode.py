@@ -262,7 +262,7 @@ def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> obj
     name = quote(node) if type(node) is Global else f"a {type(node).__name__}"
     if type(node) is Call and type(node.func) is Global:
         name = f"{quote(node.func)}, which is called here,"
-    return refuse_unsupported(f"{name} is not a known constructor or name; on_unknown='inert' keeps its node")
+    return refuse_unsupported(f"{name} is not a known constructor or name", hint="on_unknown='inert' keeps its node")
 
 
 def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
@@ -474,7 +474,7 @@ def decode_pth(
         pickle, context = open_legacy(data, budget, modules)
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
-        refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
+        refuse_unsupported("this is the tar that torch wrote before 0.1.10", hint="torch.load reads it")
     start = quote(head.decode("latin-1"))
     raise TensorError(f"expected a torch zip or a legacy torch file, got a file that starts with {start}", offset=0)
 
@@ -591,7 +591,7 @@ def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False)
 
 
 def _refuse_program() -> NoReturn:
-    refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
+    refuse_unsupported("this is a TorchScript archive: a program, not a state dict", hint="torch.jit.load reads it")
 
 
 def _find_root(container: Container) -> str:

@@ -373,9 +373,9 @@ def refuse(message: str) -> NoReturn:
     raise TensorError(message)
 
 
-def refuse_unsupported(message: str) -> NoReturn:
+def refuse_unsupported(message: str, *, hint: str = "") -> NoReturn:
     """Raise for what is valid, or may be, and has no place here."""
-    raise UnsupportedError(message)
+    raise UnsupportedError(message, hint=hint)
 
 
 def check_keys(pairs: Dict, context: DecodeContext) -> list[Any]:

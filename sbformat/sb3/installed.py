@@ -47,7 +47,8 @@ def find_class(algorithm: object) -> Any:
     if not isinstance(algorithm, str):
         raise TypeError(f"algorithm: expected a class or its name, got {type(algorithm).__name__}")
     if algorithm not in ALGORITHMS:
-        raise UnsupportedError(f"{quote(algorithm, 80)} is not an algorithm of SB3; available: {', '.join(ALGORITHMS)}")
+        hint = f"available: {', '.join(ALGORITHMS)}"
+        raise UnsupportedError(f"{quote(algorithm, 80)} is not an algorithm of SB3", hint=hint)
     find_installed_release()
     for package in _PACKAGES:
         try:

@@ -60,8 +60,8 @@ def bundle(
     if archive.format not in SB3_ARCHIVES:
         raise UnsupportedError(f"expected a whole archive of SB3 to add statistics to, got a {archive.format}")
     if has_entries(archive) and not overwrite:
-        message = "the archive already contains statistics (it is a bundle); overwrite=True or --force replaces them"
-        raise UnsupportedError(message)
+        message = "the archive already contains statistics (it is a bundle)"
+        raise UnsupportedError(message, hint="overwrite=True or --force replaces them")
     if not allow_mismatch:
         space = None  # unknown
         with contextlib.suppress(SbformatError):

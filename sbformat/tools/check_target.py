@@ -201,7 +201,8 @@ def _find_environment(target: str) -> _Environment:
     version = found["Stable-Baselines3"]
     exact = parse_release(version)
     if version is None or exact is None:
-        raise UnsupportedError("Stable-Baselines3 is not installed here; the target can also be a release, such as 2.9")
+        hint = "the target can also be a release, such as 2.9"
+        raise UnsupportedError("Stable-Baselines3 is not installed here", hint=hint)
     release = parse_target(min(exact, NEWEST)) if exact >= min(RELEASES) else parse_target(str(version))
     python = str(find_release("Python"))
     described = ", ".join([f"Python {python}", *(f"{name} {version}" for name, version in found.items() if version)])

@@ -138,8 +138,8 @@ def _write_arrays(
     arrays: Arrays, output: str | os.PathLike[str], kind: ConvertFormat, options: Mapping[str, Any]
 ) -> None:
     if kind == "sb3":
-        message = "arrays alone do not make an archive; sbformat edit TEMPLATE.zip --weights FILE -o OUT.zip adds them"
-        raise UnsupportedError(message)
+        hint = "sbformat edit TEMPLATE.zip --weights FILE -o OUT.zip adds them to one"
+        raise UnsupportedError("arrays alone do not make an archive", hint=hint)
     state_dict = StateDict.from_arrays(OrderedDict(arrays))
     if kind == "pth":
         write_pth(state_dict, output, **options)

@@ -15,6 +15,7 @@ from sbformat.schema import load_schema
 from sbformat.tools.scan.baseline import apply_baseline, make_baseline, read_baseline, render_baseline
 from tests.cli.test_commands import run, run_json
 from tests.helpers.bundled import PPO
+from tests.helpers.reports import unfold
 from tests.tools.scan.test_sarif import SARIF
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def test_a_changed_file_is_not_accepted_and_its_item_is_a_remark(
     assert list_accepted(document["files"]) == [False, False, True]
     assert document["baseline"]["accepted"] == 1
     assert [item["path"] for item in document["baseline"]["unmatched"]] == [str(evil)]
+    err = unfold(err)
     assert f"{baseline}: 1 of 2 items match no finding: {evil}" in err
     assert main(["scan", str(evil.parent), "--baseline", str(baseline), "--quiet"]) == 1
     assert capsys.readouterr().err == ""
@@ -131,7 +133,7 @@ def test_what_expired_is_a_remark(baseline: Path, capsys: pytest.CaptureFixture[
     assert main(["scan", str(baseline.with_name("models")), "--baseline", str(baseline)]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == "accepted by the baseline: 0 of 3 findings"
-    assert "2 of 2 items expired: " in err
+    assert "2 of 2 items expired: " in unfold(err)
 
 
 def test_sarif_has_suppressions(baseline: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +203,7 @@ def test_a_file_that_is_not_a_baseline_is_one_error(
     out, err = capsys.readouterr()
     assert (out, err.count("sbformat: ")) == ("", 1)
     assert err.startswith(f"sbformat: {path}: data failure: ")
-    assert expected in err
+    assert expected in unfold(err)
     assert path.read_bytes() == content
 
 

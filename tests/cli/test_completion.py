@@ -80,7 +80,9 @@ def test_other_shells_accept_their_script(tmp_path: Path, shell: str) -> None:
 def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
-    message = "sbformat: to write completions, the package shtab is needed: pip install 'sbformat[completion]'\n"
+    message = (
+        "sbformat: to write completions, the package shtab is needed\n  hint: pip install 'sbformat[completion]'\n"
+    )
     assert capsys.readouterr() == ("", message)
 
 

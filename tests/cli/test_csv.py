@@ -23,6 +23,7 @@ from sbformat.cli._output import encode_cell, print_csv
 from tests.helpers.build_blobs import UTILS, new
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
 from tests.helpers.old_archives import blob, with_keys
+from tests.helpers.reports import unfold
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def broken(tmp_path: Path) -> Path:
 
 def test_inspect_has_a_row_for_each_file(capsys: Capture, broken: Path) -> None:
     status, rows, err = run(capsys, "inspect", PPO, broken, SAC)
-    assert (status, len(err.splitlines())) == (2, 1)
+    assert (status, len(unfold(err).splitlines())) == (2, 1)
     assert [(row["path"], row["outcome"]) for row in rows] == [
         (str(PPO), "ok"), (str(broken), "container failure"), (str(SAC), "ok"),
     ]  # fmt: skip
@@ -175,7 +176,7 @@ def test_inspect_sorts_and_chooses_columns(capsys: Capture, tmp_path: Path, brok
     _, rows, _ = run(capsys, "inspect", broken, *paths, "--sort", "gamma", "--reverse")
     assert [row["gamma"] for row in rows] == ["0.99", "0.5", "0.125", ""]
     status, rows, err = run_without_table(capsys, "inspect", *paths, "--sort", "gama")
-    assert (status, "there is no column 'gama'; did you mean 'gamma'?" in err) == (2, True)
+    assert (status, "there is no column 'gama'; did you mean 'gamma'?" in unfold(err)) == (2, True)
 
 
 def test_columns_that_csv_always_has_can_be_chosen_without_a_value(capsys: Capture) -> None:
@@ -246,7 +247,7 @@ def test_validate_has_a_row_for_each_problem(capsys: Capture, tmp_path: Path, br
     path = tmp_path / "bad.zip"
     path.write_bytes(with_data(lambda data: data.update(gamma="high", n_steps=-1)))
     status, rows, err = run(capsys, "validate", PPO, path, broken)
-    assert (status, len(err.splitlines())) == (2, 1)
+    assert (status, len(unfold(err).splitlines())) == (2, 1)
     assert {(row["path"], row["outcome"], row["loc"]) for row in rows if row["level"] in ("error", "")} == {
         (str(PPO), "ok", ""), (str(path), "invalid", "/n_steps"), (str(path), "invalid", "/gamma"),
         (str(broken), "container failure", ""),
@@ -257,7 +258,7 @@ def test_scan_has_a_row_for_each_finding(capsys: Capture, tmp_path: Path) -> Non
     path = tmp_path / "bad.pkl"
     path.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     status, rows, err = run(capsys, "scan", PPO, path, tmp_path / "none")
-    assert (status, len(err.splitlines())) == (2, 1)
+    assert (status, len(unfold(err).splitlines())) == (2, 1)
     assert [(row["path"], row["outcome"], row["file_verdict"], row["rule"] != "") for row in rows] == [
         (str(PPO), "ok", "clean", False), *[(str(path), "ok", "dangerous", True)] * (len(rows) - 2),
         (str(tmp_path / "none"), "cannot open", "", False),
@@ -285,7 +286,7 @@ def test_diff_has_a_row_for_each_change(capsys: Capture, tmp_path: Path, broken:
     assert run(capsys, "diff", PPO, PPO)[:2] == (0, [])
     status, (row,), err = run(capsys, "diff", PPO, broken)
     assert (status, row["outcome"], row["message"].startswith(f"{broken}: ")) == (2, "container failure", True)
-    assert err.count("\n") == 1
+    assert unfold(err).count("\n") == 1
 
 
 def test_predict_has_a_row_for_each_observation(capsys: Capture) -> None:

@@ -13,7 +13,7 @@ import sbformat
 from sbformat.cli import main
 from sbformat.cli.agents import make_name, parse_batch
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,7 @@ def test_a_batch_is_a_number_of_ascii_digits() -> None:
         (["-o", "p.json", "--limit", "policy_items=10"], "limit exceeded", "policy_items"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line(
+def test_what_cannot_be_exported_is_one_error(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -199,7 +199,7 @@ def test_what_cannot_be_exported_is_one_line(
     assert (status, report["outcome"]) == (2, outcome)
     assert message in report["message"]
     status, out, err = run(capsys, PPO, *options)
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert (status, out, unfold(err).count("\n")) == (2, "", 1)
     blamed = report.get("file", PPO)
     assert blamed in (PPO, *options)
     assert err.startswith(f"sbformat: {blamed}: {outcome}: ")

@@ -13,7 +13,7 @@ import sbformat
 from sbformat.cli import find_nearest, main
 from sbformat.cli._json import explain_json
 from tests.helpers.bundled import PPO, ROOT, SAC, with_data
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
         status = ended.code
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
-    return err.splitlines()[-1]
+    return unfold(err).splitlines()[-1]
 
 
 # -- commands and options -----------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
         (["help", "xyz"], "there is no command 'xyz'; available: inspect, report, "),
         (["help", "insp"], "there is no command 'insp'; did you mean inspect?"),
         (["\x1b[31m"], "there is no command '\\x1b[31m'; available: "),
-        ([str(PPO)], f"expected a command before the file: sbformat inspect {PPO}"),
-        ([str(PPO.with_suffix(""))], "expected a command before the file: sbformat inspect "),
+        ([str(PPO)], f"expected a command before the file; sbformat inspect {PPO}"),
+        ([str(PPO.with_suffix(""))], "expected a command before the file; sbformat inspect "),
         (["inspect", "x", "--breif"], "unrecognized arguments: --breif; did you mean --brief?"),
         (["edit", "x", "-o", "y", "--drpo=5"], "unrecognized arguments: --drpo=5; did you mean --drop?"),
         (["inspect", "x", "--wibblewobble"], "unrecognized arguments: --wibblewobble"),
@@ -97,8 +97,8 @@ def test_the_command_that_writes_a_format_is_named(
         (b"\x08\x08\x12\x08sbformat\x1a\x05", "an ONNX model, which sbformat export writes"),
         (b"\x93NUMPY\x01\x00", "an array (.npy)"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file, such as a model of Keras"),
-        (b"\x1f\x8b\x08\x00", "a gzip file: unpack it first"),
-        (b"a.zip" + bytes(252) + b"ustar\x00", "a tar archive: unpack it first"),
+        (b"\x1f\x8b\x08\x00", "a gzip file (container failure at byte 0); unpack it first"),
+        (b"a.zip" + bytes(252) + b"ustar\x00", "a tar archive (container failure at byte 0); unpack it first"),
         (b"\x08\x99\x99\x99", "a file that starts with"),
         (b"\x08", "a file that starts with"),
     ],
@@ -160,26 +160,26 @@ def test_a_missing_package_names_its_extra(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("0.1,0.2", "; put the numbers in brackets: --observation '[0.1, 0.2]'"),
-        ("0.1 -2e-3 ", "; put the numbers in brackets: --observation '[0.1, -2e-3]'"),
-        ("1,2,3,4,5,6", "; put the numbers in brackets: --observation '[1, 2, 3, 4, ...]'"),
+        ("0.1,0.2", "put the numbers in brackets: --observation '[0.1, 0.2]'"),
+        ("0.1 -2e-3 ", "put the numbers in brackets: --observation '[0.1, -2e-3]'"),
+        ("1,2,3,4,5,6", "put the numbers in brackets: --observation '[1, 2, 3, 4, ...]'"),
         ("e,e", ""),
         ("", ""),
         ("[1, 2", ""),
-        (str(PPO), f"; '{PPO}' is a file: --observation @{PPO} reads JSON from it"),
-        ("[0, 1]\n[1, 0]\n", "; --lines reads an observation a line"),
-        ("[1,0,.5]", "; JSON wants 0.5 instead of .5: --observation '[1,0,0.5]'"),
-        ("[1., -.5e3]", "; JSON wants 1.0 instead of 1.: --observation '[1.0, -0.5e3]'"),
-        ("[+1, 007, 1_000]", "; JSON wants 1 instead of +1: --observation '[1, 7, 1000]'"),
-        ("[nan, +inf, -inf]", "; JSON wants NaN instead of nan: --observation '[NaN, Infinity, -Infinity]'"),
-        ("{'a': [1]}", "; JSON wants \"a\" instead of 'a': --observation '{\"a\": [1]}'"),
-        ("{'it\\'s': 1}", "; JSON wants \"it's\" instead of 'it\\'s'"),
-        ("[True, None]", "; JSON wants true instead of True: --observation '[true, null]'"),
-        ("(1, 2)", "; JSON wants [ instead of (: --observation '[1, 2]'"),
-        ("[1, 2,]", "; JSON wants no comma after the last value: --observation '[1, 2]'"),
-        ("[[0.5 -1]\n [2 3]]", "; JSON wants commas between the values: --observation '[[0.5, -1], [2, 3]]'"),
-        ("{a: b}", f'; JSON wants "a" in double quotes ({SHELLS}): --observation \'{{"a": "b"}}\''),
-        (f"[{'.5, ' * 40}1]", "; JSON wants 0.5 instead of .5"),
+        (str(PPO), f"'{PPO}' is a file: --observation @{PPO} reads JSON from it"),
+        ("[0, 1]\n[1, 0]\n", "--lines reads an observation a line"),
+        ("[1,0,.5]", "JSON wants 0.5 instead of .5: --observation '[1,0,0.5]'"),
+        ("[1., -.5e3]", "JSON wants 1.0 instead of 1.: --observation '[1.0, -0.5e3]'"),
+        ("[+1, 007, 1_000]", "JSON wants 1 instead of +1: --observation '[1, 7, 1000]'"),
+        ("[nan, +inf, -inf]", "JSON wants NaN instead of nan: --observation '[NaN, Infinity, -Infinity]'"),
+        ("{'a': [1]}", "JSON wants \"a\" instead of 'a': --observation '{\"a\": [1]}'"),
+        ("{'it\\'s': 1}", "JSON wants \"it's\" instead of 'it\\'s'"),
+        ("[True, None]", "JSON wants true instead of True: --observation '[true, null]'"),
+        ("(1, 2)", "JSON wants [ instead of (: --observation '[1, 2]'"),
+        ("[1, 2,]", "JSON wants no comma after the last value: --observation '[1, 2]'"),
+        ("[[0.5 -1]\n [2 3]]", "JSON wants commas between the values: --observation '[[0.5, -1], [2, 3]]'"),
+        ("{a: b}", f'JSON wants "a" in double quotes ({SHELLS}): --observation \'{{"a": "b"}}\''),
+        (f"[{'.5, ' * 40}1]", "JSON wants 0.5 instead of .5"),
         (f"[{'.5, ' * 5000}1]", ""),
         ("[a, .5]", ""),
     ],

@@ -28,6 +28,7 @@ from tests.cli.test_commands import run, run_json
 from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
 from tests.helpers.forks import run_fresh
+from tests.helpers.reports import unfold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -325,9 +326,9 @@ def test_folders_of_pointers(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     for folder in (agent, zips):
         for command in ("scan", "inspect", "validate"):
             assert main([command, str(folder)]) == 2
-            assert advice in capsys.readouterr().err
+            assert advice in unfold(capsys.readouterr().err)
         assert main(["predict", str(folder), "--observation", "[0, 0, 0]"]) == 2
-        assert advice in capsys.readouterr().err
+        assert advice in unfold(capsys.readouterr().err)
     report = sbformat.scan(agent)
     assert (report.verdict, [row.rule for row in report.findings]) == ("unknown", ["unknown-entry"])
     (agent / "args.yml").write_bytes(b"a: !!python/name:os.system x")
@@ -515,6 +516,7 @@ import signal
 import sys
 from sbformat.parallel import map_in_order
 from tests.helpers.work_for_processes import lost, sleep
+from tests.helpers.reports import unfold
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it

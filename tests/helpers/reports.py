@@ -1,8 +1,9 @@
-"""What commands print with ``--format json``, checked against its schema."""
+"""What commands print: JSON, checked against its schema, and errors."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import pytest
@@ -19,3 +20,8 @@ def parse_reports(out: str) -> list[dict[str, Any]]:
     REPORT.validate(document)
     files: list[dict[str, Any]] = document["files"]
     return files
+
+
+def unfold(err: str) -> str:
+    """Return standard error with each error in one line: its clauses and its hint after semicolons."""
+    return re.sub(r"\n +", " ", re.sub(r"\n  (?:hint: |- )", "; ", err))

@@ -445,10 +445,10 @@ def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool
     """
     is_secure = target.scheme == "https" or (target.scheme == "http" and (source.scheme == "http" or allows_private))
     if not is_secure or not target.host:
-        advice = f"; {_ADVICE}" if target.scheme == "http" else ""
+        hint = _ADVICE if target.scheme == "http" else ""
         name = quote(hide_secrets(str(target)))
-        message = f"the server redirects from {source.scheme} to another scheme, which is not followed: {name}{advice}"
-        raise UnsupportedError(message)
+        message = f"the server redirects from {source.scheme} to another scheme, which is not followed: {name}"
+        raise UnsupportedError(message, hint=hint)
     if allows_private or _is_same_origin(target, named):
         return
     host = target.host
@@ -464,7 +464,8 @@ def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool
 
 def _refuse_private(target: URL) -> UnsupportedError:
     name = quote(hide_secrets(str(target)))
-    return UnsupportedError(f"the server redirects to a private address, which is not followed: {name}; {_ADVICE}")
+    message = f"the server redirects to a private address, which is not followed: {name}"
+    return UnsupportedError(message, hint=_ADVICE)
 
 
 def make_public_resolver() -> AbstractResolver:

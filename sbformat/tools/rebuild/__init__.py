@@ -42,7 +42,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.archive.edits import dump_data
-from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import (
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
@@ -83,6 +83,7 @@ from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics,
 from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.rebuild_report import (
     EXCLUDED,
+    OTHER_WAYS,
     RECREATED,
     Action,
     RebuildReport,
@@ -280,12 +281,9 @@ def _require_read(archive: Archive, algorithm: str | None, options: Options) -> 
 def _start(archive: Archive, options: Options) -> RebuildContext:
     """Return the context for an archive of SB3, after checks of what the caller passes."""
     if archive.format not in SB3_ARCHIVES:
-        hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
-        if archive.format == "policy-file":
-            hint = "; rebuild_policy rebuilds files of policy.save()"
-        if archive.format == "sbx":
-            hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
-        refuse(f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}")
+        more = " (Stable Baselines Jax), whose networks SB3 does not have" if archive.format == "sbx" else ""
+        message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{more}"
+        refuse(message, hint=OTHER_WAYS.get(archive.format, ""))
     name, certain, _ = archive.algorithm
     _require_read(archive, name, options)
     her, why_no_her = None, ""

@@ -485,7 +485,7 @@ def _rebuild_unknown_class(context: RebuildContext, key: str, value: object) -> 
     standard = context.sb3_policy
     if standard is None:
         unsuited = f"{context.algorithm} has no policy for its observations"
-        refuse(f"{key}: {why}, and {unsuited}; {advice.standard_policy}", DATA_ENTRY)
+        refuse(f"{key}: {why}, and {unsuited}", DATA_ENTRY, hint=advice.standard_policy)
     context.why_policy_replaced = why
     fit = "names and shapes of all weights fit SB3's own, but it may compute something else"
     why = f"{why}; {fit}; {advice.standard_policy}"

@@ -515,15 +515,15 @@ def check_weights(
         actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
         match = compare_network(_make_agent(context, policy, data), actual)
     except NetworkError as error:
-        raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
+        raise _make_refusal(context, f"SB3 cannot make its network: {error.message}") from None
     except SbformatError as error:
         if context.why_policy_replaced:
-            raise UnsupportedError(_advise(context, error.message)) from None
+            raise _make_refusal(context, error.message) from None
         return None
     if mismatches := match.mismatches:
         shown = "; ".join([*refused, *(mismatch.message for mismatch in mismatches)][:_MAX_MISMATCHES])
         more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
-        refuse(_advise(context, f"its weights do not fit {policy.name}: {shown}{more}"), POLICY_ENTRY)
+        raise _make_refusal(context, f"its weights do not fit {policy.name}: {shown}{more}", POLICY_ENTRY)
     return match
 
 
@@ -540,8 +540,8 @@ def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, A
     return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
 
 
-def _advise(context: RebuildContext, problem: str) -> str:
-    """Return a problem with what was dropped from the policy before it, and the options that help after it."""
+def _make_refusal(context: RebuildContext, problem: str, entry: str | None = None) -> UnsupportedError:
+    """Return the error for a problem: what was dropped from the policy before it, and the options that help after."""
     dropped = [
         f"{row.key}: {row.message}"
         for row in context.rows
@@ -549,4 +549,5 @@ def _advise(context: RebuildContext, problem: str) -> str:
     ]
     if why := context.why_policy_replaced:
         dropped = [f"policy_class: {why}", *(line for line in dropped if not line.startswith("policy_class:"))]
-    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", context.options.advice.other_network])
+    message = "; ".join([*dropped, f"SB3 could not load the result: {problem}"])
+    return UnsupportedError(message, entry=entry, hint=context.options.advice.other_network)

@@ -41,7 +41,7 @@ from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
 from sbformat.tools.rebuild.network import convert_net_arch, rebuild_network
-from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row, refuse
+from sbformat.tools.rebuild.rebuild_report import OTHER_WAYS, RebuildReport, Row, refuse
 from sbformat.values import encode
 from sbformat.values.render import render_json, render_line
 
@@ -87,7 +87,8 @@ def rebuild_policy(
     release = parse_target(target)
     archive = read(source, limits=limits)
     if archive.format != "policy-file":
-        refuse(f"expected a file of policy.save(), got the format {archive.format}")
+        hint = OTHER_WAYS.get(archive.format, "")
+        refuse(f"expected a file of policy.save(), got the format {archive.format}", hint=hint)
     agent = match_saved_policy(archive).agent
     pair = agent.policy_class
     if missing := find(pair).explain_missing(release):

@@ -338,4 +338,4 @@ class RebuildContext:
         if self.refused:
             drops = "--on-unknown drop (on_unknown='drop') drops it"
             keeps = "--allow NAME (allow=[NAME]) keeps a class or function by its name"
-            refuse(f"cannot be rebuilt: {'; '.join(self.refused)}; {drops}, {keeps}", DATA_ENTRY)
+            refuse(f"cannot be rebuilt: {'; '.join(self.refused)}", DATA_ENTRY, hint=f"{drops}, {keeps}")

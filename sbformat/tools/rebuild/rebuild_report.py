@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
+from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
@@ -39,9 +40,20 @@ DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
 """The message on a key of the result that the file does not have, with the name of the algorithm."""
 
 
-def refuse(message: str, entry: str | None = None) -> NoReturn:
+OTHER_WAYS: Final = {
+    **dict.fromkeys(STATISTICS, "rebuild_vecnormalize rebuilds statistics"),
+    **dict.fromkeys(
+        ("torch-zip", "torch-legacy"), "sbformat extract writes its tensors, sbformat convert a .pth of today's torch"
+    ),
+    "policy-file": "rebuild_policy rebuilds files of policy.save()",
+    "sbx": "load_policy runs it, export exports it",
+}
+"""What is done instead with a file of another kind than the one that is rebuilt, by its format."""
+
+
+def refuse(message: str, entry: str | None = None, *, hint: str = "") -> NoReturn:
     """Raise the error for what cannot be rebuilt so that SB3 loads it."""
-    raise UnsupportedError(message, entry=entry)
+    raise UnsupportedError(message, entry=entry, hint=hint)
 
 
 class Row(Record):

@@ -286,8 +286,8 @@ class NotCarriedError(UnsupportedError):
     :param name: the dotted name of the class
     """
 
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, name: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.name = name
 
 
@@ -295,10 +295,10 @@ def _refuse_unused(name: str, carried: set[str], imported: set[str]) -> NoReturn
     """Refuse a class that is not carried by value."""
     if name in imported:
         other = "--as NAME=KNOWN (treat_as={...}) reads it as a known class, --allow NAME (allow=[...]) keeps it"
-        refuse(f"{quote(name)} is not carried by value, but imported by its name: {other}")
+        refuse(f"{quote(name)} is not carried by value, but imported by its name", hint=other)
     listed = ", ".join(quote(found) for found in sorted(carried)[:_MOST_LISTED]) or "none"
-    message = f"{quote(name)} cannot be mapped: no class of this name is carried by value; carried by value: {listed}"
-    raise NotCarriedError(message, name)
+    message = f"{quote(name)} cannot be mapped: no class of this name is carried by value"
+    raise NotCarriedError(message, name, hint=f"carried by value: {listed}")
 
 
 def _find_known(name: str, known: str) -> Pair:

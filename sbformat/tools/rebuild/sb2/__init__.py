@@ -140,8 +140,8 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
         if network.algorithm == "RecurrentPPO":
             hyperparameters.convert_recurrent_keys(keys)
     except UnsupportedError as error:
-        message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
-        raise UnsupportedError(message, entry=error.entry) from None
+        message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}"
+        raise UnsupportedError(message, entry=error.entry, hint=_WORKS) from None
     hyperparameters.convert_common_keys(network, keys)
     for key, value in ALGORITHMS[network.algorithm].defaults.items():  # so that no value depends on the release
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6

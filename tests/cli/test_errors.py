@@ -1,0 +1,107 @@
+"""Errors on standard error: what is wrong, then what to do next in a line of its own; no line is long."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import sbformat
+from sbformat.cli import _files, main
+from tests.cli.test_commands import run_json
+from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.reports import unfold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONGEST = 200
+
+
+def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
+    """Run a command that fails; the lines of its error, without the usage."""
+    try:
+        status = main([str(arg) for arg in args])
+    except SystemExit as ended:
+        status = ended.code
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    lines = err.splitlines()
+    return lines[next(at for at, line in enumerate(lines) if line.startswith("sbformat")) :]
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["inspect", "ppo-cartpole.zipp"], "did you mean 'ppo-cartpole.zip'?"),
+        (["inspect", "nowhere/a.zip"], "there is no folder 'nowhere'"),
+        (["inspect", "ppo-cartpole.zip", "--blobs", "polcy_class"], "did you mean 'policy_class'?"),
+        (["inspect", "ppo-cartpole.zip", "--limit", "total_bytes=1k"],
+         "if you trust the size, pass --limit total_bytes=VALUE"),
+        (["edit", "ppo-cartpole.zip", "-o", "ppo-cartpole.zip", "--set", "gamma=0.5"], "--in-place writes over it"),
+        (["edit", "ppo-cartpole.zip", "-o", "b.zip", "--set", "gamma=high"],
+         "put a text in double quotes: --set 'gamma=\"...\"'"),
+        (["convert", "ppo-cartpole.zip", "-o", "there.safetensors"], "--force overwrites it"),
+        (["convert", "ppo-cartpole.zip", "-o", "a.onnx"], "sbformat export does"),
+        (["rebuild", "policy.pth", "-o", "a.zip"],
+         "sbformat extract writes its tensors, sbformat convert a .pth of today's torch"),
+        (["rebuild", "policy-box.pth", "-o", "a.zip"], "-o a.pth"),
+        (["inspect", "page.zip"], "download it again"),
+        (["inspect", "cut.zip"], "https://sbformat.github.io/sbformat/reference/errors/#containererror lists what to do"),
+        (["migrate", "x"], "sbformat rebuild does that"),
+        (["inspect"], "see sbformat inspect --help"),
+    ],
+)  # fmt: skip
+def test_an_error_ends_with_what_to_do_next(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    hint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ppo-cartpole.zip", "policy-box.pth"):
+        shutil.copy(ROOT / "tests" / "archives" / name, name)
+    (tmp_path / "policy.pth").write_bytes(sbformat.read(PPO).raw("policy.pth"))
+    (tmp_path / "cut.zip").write_bytes(PPO.read_bytes()[:9000])
+    (tmp_path / "page.zip").write_text("<!DOCTYPE html>")
+    (tmp_path / "there.safetensors").touch()
+    first, last = fail(capsys, *command)
+    assert first.startswith("sbformat")
+    assert hint not in first
+    assert last == f"  hint: {hint}"
+
+
+def test_json_has_the_hint_as_a_part_of_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (report,) = run_json(capsys, "inspect", PPO, "--blobs", "polcy_class")
+    assert (status, report["hint"]) == (2, "did you mean 'policy_class'?")
+    assert report["message"].endswith(f"'polcy_class'; {report['hint']}")
+
+
+def test_a_long_error_is_a_list_of_its_clauses() -> None:
+    text = "sbformat: a.zip: invalid: " + "; ".join(f"weight {number} does not fit, see it" for number in range(9))
+    lines = _files.lay_out(text, "do this, " * 40 + "or that").splitlines()
+    assert lines[0] == "sbformat: a.zip: invalid: weight 0 does not fit, see it"
+    assert lines[1:9] == [f"  - weight {number} does not fit, see it" for number in range(1, 9)]
+    assert lines[9].startswith("  hint: do this, ")
+    assert lines[10].startswith("        this, do this, ")
+    assert max(map(len, lines)) <= LONGEST
+    assert unfold("\n".join(lines)) == f"{text}; {'do this, ' * 40}or that"
+
+
+def test_a_clause_is_broken_between_words_and_a_path_is_not() -> None:
+    path = "x" * 300
+    lines = _files.lay_out(f"sbformat: {path}: {'many words ' * 30}", "").splitlines()
+    assert lines[:2] == ["sbformat:", f"    {path}:"]
+    assert max(map(len, lines[2:])) <= LONGEST
+    assert _files.lay_out("sbformat: short", "") == "sbformat: short\n"
+
+
+def test_a_hint_is_left_out_when_the_error_has_another_message() -> None:
+    def work() -> dict[str, object]:
+        error = sbformat.MissingEntryError("a", present=["b"])
+        error.message = "something else"
+        raise error
+
+    assert "hint" not in _files.report_errors("a.zip", work)
