@@ -103,7 +103,7 @@ class SbformatError(Exception):
     message: str
 
     hint: str = ""
-    """What to do next, the end of the message; empty if it does not say."""
+    """What to do next, a part of the message; empty if it does not say."""
 
     def __init__(self, message: str, *, entry: str | None = None, offset: int | None = None, hint: str = "") -> None:
         super().__init__(message)
@@ -113,10 +113,10 @@ class SbformatError(Exception):
         self.add_hint(hint)
 
     def add_hint(self, hint: str) -> None:
-        """Add what to do next to the end of the message."""
-        if hint:
+        """Say what to do next: at the end of the message, unless it contains that already."""
+        if hint and hint not in self.message:
             self.message = f"{self.message}; {hint}"
-            self.hint = f"{self.hint}; {hint}" if self.hint else hint
+        self.hint = "; ".join(filter(None, (self.hint, hint)))
 
     def within(self, entry: str) -> SbformatError:
         """Add the name of the entry in front of the one that is known; return the same error.

@@ -129,9 +129,7 @@ def _refuse_other(found: str, more: str = "") -> ContainerError:
 
     :param found: what it is, and after a colon what to do
     """
-    error = ContainerError(f"expected an archive, got {found}{more}", offset=0)
-    error.hint = found.partition(": ")[2]
-    return error
+    return ContainerError(f"expected an archive, got {found}{more}", offset=0, hint=found.partition(": ")[2])
 
 
 def describe_other(kind: str) -> str | None:

@@ -157,7 +157,7 @@ def open_output(path: str, suffix: str) -> Iterator[str]:
         return
     if sys.stdout.isatty():
         hint = "redirect it to a file or a program, or name a file with -o"
-        raise UnsupportedError("standard output is a terminal", hint=hint)
+        raise UnsupportedError(f"standard output is a terminal: {hint}", hint=hint)
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="sbformat-") as folder:

@@ -12,6 +12,7 @@ import argparse
 import math
 import os
 import re
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -265,7 +266,9 @@ def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, st
     for name, value in pairs:
         if made.setdefault(name, value) != value:
             first, second = (escape(f"{option} {name}={one}") for one in (made[name], value))
-            raise UnsupportedError(f"{first} and {second} contradict each other", hint="give one of them")
+            raise UnsupportedError(
+                f"{first} and {second} contradict each other: give one of them", hint="give one of them"
+            )
     return made
 
 
@@ -459,6 +462,8 @@ class OutputOptions(Record):
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
+    is_terminal: bool = False
+    """Standard output is one, so that long texts are shortened."""
 
 
 _output_options = OutputOptions()
@@ -466,7 +471,8 @@ _output_options = OutputOptions()
 
 def set_options(args: argparse.Namespace) -> None:
     """Follow the options of a command line from now on; a command may have none of them."""
-    use_options(OutputOptions(**{name: vars(args)[name] for name in OutputOptions._fields if name in args}))
+    given = {name: vars(args)[name] for name in OutputOptions._fields if name in args}
+    use_options(OutputOptions(**given, is_terminal=sys.stdout.isatty()))
 
 
 def get_options() -> OutputOptions:
@@ -486,8 +492,16 @@ def is_quiet() -> bool:
 
 
 def is_verbose() -> bool:
-    """Return whether everything is written: texts that are not shortened, and what was read."""
+    """Return whether what was read is written too."""
     return _output_options.verbose
+
+
+def shows_whole() -> bool:
+    """Return whether texts and lists are written whole: with ``--verbose``, and to a pipe or file, which people search.
+
+    No file decides how much is printed: a cell of a table has some thousand characters, and a table 100,000 rows.
+    """
+    return _output_options.verbose or not _output_options.is_terminal
 
 
 def wants_color(*, is_terminal: bool) -> bool:

@@ -21,8 +21,8 @@ import sys
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from sbformat.cli import _files
-from sbformat.cli._options import is_quiet, is_verbose, wants_color
-from sbformat.errors import escape
+from sbformat.cli._options import is_quiet, shows_whole, wants_color
+from sbformat.errors import MESSAGE_BYTES, escape
 from sbformat.immutable import Record
 from sbformat.rendering import protect_text, render_table, write_number, write_numbers
 
@@ -181,14 +181,15 @@ class Plain:
         :param header: the titles of the columns; empty for none
         :param rows: the cells; None is an empty one
         :param right: columns that are right-aligned
-        :param longest: characters of a cell at most; ten times as many with ``--verbose``
+        :param longest: characters of a cell at most; ten times as many where texts are written whole
         :param leaves_out: columns that are left out if all of their cells are empty
         """
         rows = list(rows)
         if not rows:
             return
-        most = _ROWS * 100 if is_verbose() else _ROWS
-        longest *= 10 if is_verbose() else 1
+        most = _ROWS
+        if shows_whole():
+            most, longest = most * 100, max(longest * 10, MESSAGE_BYTES)
         cells = [["" if cell is None else str(cell) for cell in row] for row in rows[:most]]
         if len(rows) > most:  # a file does not decide how much is printed
             cells.append([f"\u2026 and {len(rows) - most:,} more", *[""] * (len(cells[0]) - 1)])

@@ -235,12 +235,13 @@ def _warn_about_groups(found: Found) -> None:
 def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
     from sbformat.catalogue.table_files import MEASURES
 
-    rows = list(islice(found.rows, _MOST + 1))
-    shown = [dict(zip(found.columns, row)) for row in rows[:_MOST]]
+    most = _MOST * 100 if opt.shows_whole() else _MOST
+    rows = list(islice(found.rows, most + 1))
+    shown = [dict(zip(found.columns, row)) for row in rows[:most]]
     if not shown:
         _files.write_remark(f"{escape(path, 1000)}: no row meets the condition")
-    if len(rows) > _MOST and args.format != "text":  # only text has a title that says so
-        _output.warn(f"only the first {_MOST:,} rows are printed; --format csv prints all")
+    if len(rows) > most and args.format != "text":  # only text has a title that says so
+        _output.warn(f"only the first {most:,} rows are printed; --format csv prints all")
     mean, *others = MEASURES
     measures = {name + mean: name for name in found.measures}
     merged = {name + suffix for name in found.measures for suffix in others}
@@ -250,7 +251,7 @@ def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
         for row in shown
     ]
     noun = "group" if args.group_by else "row"
-    more = f", the first {_MOST:,}" if len(rows) > _MOST else ""
+    more = f", the first {most:,}" if len(rows) > most else ""
     _output.make_printer(form=args.format).table(
         f"{count_noun(len(shown), noun)} of {escape(path, 1000)}{more}",
         [measures.get(name, name) for name in names],

@@ -190,7 +190,7 @@ def _print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> Non
     """Print changes as a table for each entry; without norms where no tensor changed."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for row in group_changes(changes):
-        message = row["message"] if opt.is_verbose() else _shorten_message(row["message"])
+        message = row["message"] if opt.shows_whole() else _shorten_message(row["message"])
         norms = (_render_norm(row["l2_difference"]), _render_norm(row["relative_change"]))
         tables.setdefault(row["entry"], []).append((row["loc"] or "(all of it)", row["kind"], message, *norms))
     for entry, rows in tables.items():
@@ -245,6 +245,8 @@ def _render_norm(value: float | None) -> str:
 
 def _shorten_changes(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Name only some of many tensors that came or went: dropping an optimizer removes all that it held."""
+    if opt.shows_whole():
+        return rows
     left = Counter(row[1] for row in rows)
     many = {kind for kind in ("added", "removed") if left[kind] > _LISTED}
     shown: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.cli import _files, _many, _output
 from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import MESSAGE_BYTES, UnsupportedError, escape
 from sbformat.io.opening import has_file, is_folder, is_remote, read_start
 from sbformat.known.changes import WRITES_VERSION
 
@@ -172,8 +172,9 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
     original = _files.read_archive(path, args)
     if original.format == "policy-file":
         name = escape(os.path.splitext(output)[0], 1000) if output != _files.STANDARD_STREAM else "policy"
-        message = "a file of policy.save() is rebuilt as such a file, not as an archive"
-        raise UnsupportedError(message, hint=f"-o {name}{PTH_SUFFIX}")
+        hint = f"-o {name}{PTH_SUFFIX}"
+        message = f"a file of policy.save() is rebuilt as such a file, not as an archive: {hint}"
+        raise UnsupportedError(message, hint=hint)
     archive, report = rebuild(
         original,
         target=args.target,
@@ -350,4 +351,4 @@ def _render_setting(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def _shorten(value: str) -> str:
-    return escape(value, _SENTENCE if opt.is_verbose() else _VALUE)
+    return escape(value, MESSAGE_BYTES if opt.shows_whole() else _VALUE)

@@ -18,7 +18,7 @@ from sbformat.archive.kinds import LFS_POINTER, describe_other
 from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import MESSAGE_BYTES, SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_folder, is_remote, open_source
 from sbformat.io.patterns import NOTHING, Exclusion
@@ -295,7 +295,7 @@ def _apply_baseline(
     for rows, what in ((applied.unmatched, "match no finding"), (applied.expired, "expired")):
         if rows:
             files = list(dict.fromkeys(str(row.get("path", row["sha256"])) for row in rows))
-            shown = ", ".join(escape(file, _CELL) for file in files[:_SHOWN_NAMES])
+            shown = ", ".join(escape(file, 1000) for file in files[:_SHOWN_NAMES])
             more = f", \u2026 {len(files) - _SHOWN_NAMES:,} more" if len(files) > _SHOWN_NAMES else ""
             _output.warn(f"{name}: {len(rows):,} of {count_noun(len(items), 'item')} {what}: {shown}{more}")
     return applied
@@ -357,7 +357,7 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
         return
     worst_first = sorted(report["findings"], key=_rank)
     are_named = all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"])
-    listed = [(row, 0) for row in worst_first] if opt.is_verbose() else group_findings(worst_first)
+    listed = [(row, 0) for row in worst_first] if opt.shows_whole() else group_findings(worst_first)
     rows = [_list_cells(row, more, are_named=are_named) for row, more in listed]
     header = ("verdict", "baseline", "where", "rule", "names", "why")
     printer.table("findings", header, rows, longest=_SENTENCE, leaves_out=(1, 4))
@@ -377,7 +377,7 @@ def _list_cells(row: dict[str, Any], more: int, *, are_named: bool) -> tuple[str
     :param more: how many there are; 0 for the finding itself
     :param are_named: the messages contain all names
     """
-    place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _CELL)
+    place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _longest())
     status = "accepted" if row.get("accepted") else ""
     if more:
         return (_render_verdict(row), status, place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
@@ -437,8 +437,13 @@ def _render_verdict(row: dict[str, Any]) -> str:
     return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
 
 
+def _longest() -> int:
+    """Return the number of characters of a name or place."""
+    return MESSAGE_BYTES if opt.shows_whole() else _CELL
+
+
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _CELL) for name in row["names"][: None if opt.is_verbose() else _SHOWN_NAMES]]
+    shown = [escape(name, _longest()) for name in row["names"][: None if opt.shows_whole() else _SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 

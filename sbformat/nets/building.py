@@ -264,7 +264,8 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     if observations is None or actions is None or arguments:
         which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
         why = "a lone state dict has no data entry, and the tensors do not determine all settings"
-        refuse(why, hint=f"pass {', '.join(missing)} to load_policy{which}")
+        hint = f"pass {', '.join(missing)} to load_policy{which}"
+        refuse(f"{why}: {hint}", hint=hint)
     use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
@@ -593,7 +594,8 @@ def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given
     needed = (OBSERVATIONS, ACTIONS) if is_saved else ("policy_class", OBSERVATIONS, ACTIONS)
     # SB3 writes these keys unless it is told to leave them out
     if missing := [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]:
-        refuse("data is incomplete", DATA_ENTRY, hint=f"pass {', '.join(missing)} to load_policy")
+        hint = f"pass {', '.join(missing)} to load_policy"
+        refuse(f"data is incomplete: {hint}", DATA_ENTRY, hint=hint)
     named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
     unknown = _list_unknown(archive) if any(named.values()) else []
     others = [name for name in unknown if named[name] is not None]
@@ -618,7 +620,7 @@ def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given
     is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
     if is_saved and is_box and "squash_output" not in agent.policy_kwargs:  # and no tensor determines it
         hint = "pass policy_kwargs={'squash_output': ...} to load_policy"
-        raise UnsupportedError("policy.save() of ARS omits squash_output", entry=DATA_ENTRY, hint=hint)
+        raise UnsupportedError(f"policy.save() of ARS omits squash_output: {hint}", entry=DATA_ENTRY, hint=hint)
     name = agent.policy_class[1]
     if is_saved and given.policy_class is None:
         builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
@@ -701,6 +703,7 @@ def _fit(
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
     agents = list(reading.list_saved_agents(archive, {"policy_class": infer_policy_class(stored), **replaced}))
     if not agents:
-        refuse("the file does not name its policy class", DATA_ENTRY, hint="pass policy_class to load_policy")
+        hint = "pass policy_class to load_policy"
+        refuse(f"the file does not name its policy class: {hint}", DATA_ENTRY, hint=hint)
     releases = [agent.release for agent in agents if agent.policy_class == agents[0].policy_class]
     return fit_network(stored, agents[0], modules, releases)

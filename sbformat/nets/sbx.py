@@ -420,7 +420,7 @@ class Policy:
         if name not in ACTIVATIONS:
             example = "policy_kwargs={'activation_fn': 'ReLU'}"
             hint = f"pass the name of its class in torch.nn, as in {example}"
-            raise UnsupportedError(f"activation_fn is {name}, which is not known", hint=hint)
+            raise UnsupportedError(f"activation_fn is {name}, which is not known: {hint}", hint=hint)
         return ACTIVATIONS[name]
 
     def act(self) -> tuple[Head, Value | None]:
@@ -509,7 +509,8 @@ class Policy:
 def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
     space = archive.decode(key) if given is None else given
     if not isinstance(space, Space):
-        raise UnsupportedError(f"{key} is not known", entry=DATA_ENTRY, hint=f"pass {key}=... to load_policy")
+        hint = f"pass {key}=... to load_policy"
+        raise UnsupportedError(f"{key} is not known: {hint}", entry=DATA_ENTRY, hint=hint)
     require_choices(space, key)
     return space
 

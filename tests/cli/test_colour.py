@@ -161,6 +161,7 @@ def print_in_terminal(
 ) -> list[str]:
     """Return the lines that a command prints in a terminal of a width."""
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     main([*map(str, words), "--color", "always"])
     lines = ESCAPE.sub("", capsys.readouterr().out).splitlines()
     assert [line for line in lines if len(line) > width] == []

@@ -15,7 +15,7 @@ import pytest
 
 import sbformat.__main__
 from sbformat import parallel
-from sbformat.cli import COMMANDS, _output, build_parser, main
+from sbformat.cli import COMMANDS, _options, _output, build_parser, main
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.forks import run_fresh
 from tests.helpers.many_archives import refuse_listing, write_archives
@@ -691,12 +691,18 @@ def test_a_full_disk_is_one_line() -> None:
     assert "internal error" not in done.stderr
 
 
-def test_tables_are_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_tables_are_cut_on_a_terminal_and_whole_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(with_data(lambda data: data.update({f"mine{n}": n for n in range(5000)})))
     status, out = run(capsys, "inspect", path)
-    assert status == 0
+    assert (status, "mine4999" in out, "\u2026 and" in out) == (0, True, False)
+    monkeypatch.setattr(_options, "shows_whole", lambda: False)
+    monkeypatch.setattr(_output, "shows_whole", lambda: False)
+    out = run(capsys, "inspect", path)[1]
     assert len(out.splitlines()) < 1500
+    assert "\u2026 and" in out
     _, (report,) = run_json(capsys, "validate", path)
     assert len(report["problems"]) == 101
 

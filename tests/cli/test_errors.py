@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 import sbformat
 from sbformat.cli import _files, main
 from tests.cli.test_commands import run_json
-from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.bundled import PPO, ROOT, changed
 from tests.helpers.reports import unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST = 200
+SITE = "https://sbformat.github.io/sbformat/"
 
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
@@ -48,7 +50,7 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
          "sbformat extract writes its tensors, sbformat convert a .pth of today's torch"),
         (["rebuild", "policy-box.pth", "-o", "a.zip"], "-o a.pth"),
         (["inspect", "page.zip"], "download it again"),
-        (["inspect", "cut.zip"], "https://sbformat.github.io/sbformat/reference/errors/#containererror lists what to do"),
+        (["inspect", "cut.zip"], f"{SITE}reference/errors/#containererror lists what to do"),
         (["migrate", "x"], "sbformat rebuild does that"),
         (["inspect"], "see sbformat inspect --help"),
     ],
@@ -105,3 +107,40 @@ def test_a_hint_is_left_out_when_the_error_has_another_message() -> None:
         raise error
 
     assert "hint" not in _files.report_errors("a.zip", work)
+
+
+PAGE: Final = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+STATUSES: Final = {
+    name: (int(row[2]), int(row[3]))
+    for row in re.finditer(r"^\| (`\w+`.*?) \| (\d).*?\| (\d)", PAGE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", row[1])
+}
+"""The exit statuses of the page: for a damaged entry, and for a damaged file."""
+OPTIONS: Final = {
+    "inspect": (), "validate": (), "scan": (), "diff": (PPO,), "report": ("-o", "a.html"), "catalog": ("-o", "a.csv"),
+    "edit": ("--set", "gamma=0.5", "-o", "b.zip"), "convert": ("-o", "b.safetensors"), "extract": ("-o", "b.npz"),
+    "rebuild": ("-o", "b.zip"), "predict": ("--observation", "[0, 0, 0, 0]"), "export": ("-o", "b.json"),
+    "evaluate": ("--env", "CartPole-v1"),
+}  # fmt: skip
+
+
+def test_the_page_has_the_exit_status_of_these_commands() -> None:
+    assert STATUSES.keys() == OPTIONS.keys()
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_the_exit_status_for_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    if command == "report":
+        pytest.importorskip("jinja2")
+    if command == "evaluate":
+        pytest.importorskip("gymnasium")
+    found = []
+    for name, content in (("entry", changed(policy_pth=b"broken")), ("file", PPO.read_bytes()[:9000])):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        (tmp_path / name / "agent.zip").write_bytes(content)
+        found.append(main([command, "agent.zip", *map(str, OPTIONS[command])]))
+    capsys.readouterr()
+    assert tuple(found) == STATUSES[command]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import COMMANDS, build_parser, main
-from tests.helpers.bundled import PPO, ROOT, SAC, entries
+from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data
 from tests.helpers.forks import Fresh, run_fresh
 from tests.helpers.reports import parse_reports, unfold
 
@@ -346,3 +347,27 @@ def test_quiet_leaves_findings_and_errors(capsys: pytest.CaptureFixture[str], tm
     assert (main(change), capsys.readouterr()) == (0, ("", ""))
     document = main(["validate", "-q", str(PPO), "--format", "json"]), capsys.readouterr().out
     assert (document[0], json.loads(document[1])["files"][0]["outcome"]) == (0, "ok")
+
+
+LONG = "x" * 150
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_cell_is_whole_in_a_pipe_and_cut_on_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(mine=LONG)))
+    command = [sys.executable, "-m", "sbformat", "inspect", "--long", str(path)]
+    piped = subprocess.run(command, stdout=subprocess.PIPE, cwd=ROOT, check=True).stdout.decode()
+    assert LONG in piped
+    control, terminal = os.openpty()
+    environment = {**os.environ, "COLUMNS": "400"}
+    with subprocess.Popen(command, stdout=terminal, cwd=ROOT, env=environment) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of the terminal
+            while piece := os.read(control, 65536):
+                shown += piece
+        assert process.wait() == 0
+    os.close(control)
+    assert f"{LONG[:100]}\u2026".encode() in shown
+    assert LONG.encode() not in shown

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 REASONS = {
     "nowhere.zip": "cannot open: No such file or directory",
-    "nothing.zip": "expected an archive, got an empty file: download it again (container failure at byte 0)",
+    "nothing.zip": "expected an archive, got an empty file: download it again (container failure at byte 0)\n"
+    "  hint: https://sbformat.github.io/sbformat/reference/errors/#containererror lists what to do",
     "folder": "missing: the folder has no archive: .zip, .pth, .pkl or the file 'data' of an unzipped one",
     "/dev/null": "unsupported: expected a file, a folder or a pipe, got '/dev/null'",
 }
@@ -119,7 +120,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
     assert main(["report", "good.zip", "-o", "page.html"]) == 2
     assert main(["report", "good.zip", "-o", "folder.html"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "sbformat: page.html already exists; --force overwrites it",
+        "sbformat: page.html already exists",
+        "  hint: --force overwrites it",
         "sbformat: folder.html: cannot write: not a regular file",
     ]
     with pytest.raises(FileExistsError):

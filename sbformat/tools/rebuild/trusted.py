@@ -295,7 +295,7 @@ def _refuse_unused(name: str, carried: set[str], imported: set[str]) -> NoReturn
     """Refuse a class that is not carried by value."""
     if name in imported:
         other = "--as NAME=KNOWN (treat_as={...}) reads it as a known class, --allow NAME (allow=[...]) keeps it"
-        refuse(f"{quote(name)} is not carried by value, but imported by its name", hint=other)
+        refuse(f"{quote(name)} is not carried by value, but imported by its name: {other}", hint=other)
     listed = ", ".join(quote(found) for found in sorted(carried)[:_MOST_LISTED]) or "none"
     message = f"{quote(name)} cannot be mapped: no class of this name is carried by value"
     raise NotCarriedError(message, name, hint=f"carried by value: {listed}")
