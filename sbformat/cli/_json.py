@@ -96,12 +96,14 @@ def _parse_assigned(key: str, text: str, limits: Limits) -> Any:
     name = escape(key)
     try:
         found = loads(b'{"":%b\n}' % decode_bytes(data), limits=limits)
-    except DataError as error:
+    except SbformatError as error:
         hint = explain_json(f"--set {name}", data.decode("utf-8", "replace"))
         if is_file:
             error.add_hint(hint)
             error.offset = None  # it is of a longer text
             raise _files.OtherFileError(text[1:]) from error
+        if not isinstance(error, DataError):
+            raise
         hint = hint or f"put a text in double quotes: --set '{name}=\"...\"'"
         raise DataError(f"{name}: {escape(text)} is not a JSON value ({error.message})", hint=hint) from None
     if len(found) != 1:

@@ -115,7 +115,7 @@ def _split(value: Any, steps: Steps) -> tuple[Any, Any, Any]:
         return value, None, None
     space = steps.policy.observation_space
     keys = space.parts().keys() if space.has_keys else frozenset()
-    if value.keys() == keys or (keys and _OBSERVATION not in value):
+    if keys and (value.keys() == keys or _OBSERVATION not in value):
         return value, None, None
     unknown = sorted(value.keys() - {_OBSERVATION, _MASKS, _START})
     if unknown or _OBSERVATION not in value:
