@@ -139,7 +139,7 @@ def explain_json(option: str, text: str) -> str:
     """Return how to write what is not JSON; empty when nothing is known.
 
     >>> explain_json("--observation", "[1, 0, .5]")
-    "JSON wants 0.5 instead of .5: --observation '[1, 0, 0.5]'"
+    'JSON wants 0.5 instead of .5: --observation "[1, 0, 0.5]"'
 
     :param option: its name, of ``--set`` with the key: ``--set gamma``; empty for a line
     """
@@ -214,11 +214,17 @@ def _is_json(text: str) -> bool:
 
 
 def _show_option(option: str, value: str) -> str:
-    """Return the option with a value to copy; nothing for one that is long, or that quotes would end."""
-    is_short = len(value) <= _SHOWN and value.isprintable() and "'" not in value
+    """Return the option with a value to copy, in quotes that every shell reads if there are none in the value.
+
+    :return: nothing for a value that is long, or that quotes would end
+    """
+    if len(value) > _SHOWN or not value.isprintable() or "'" in value:
+        return ""
     name, _, key = option.partition(" ")
-    shown = f"{name} '{f'{key}={value}' if key else value}'" if name else value
-    return f": {shown}" if is_short else ""
+    shown = f"{key}={value}" if key else value
+    if name and not re.fullmatch(r"[\w.=-]+", shown):
+        shown = f"'{shown}'" if '"' in shown else f'"{shown}"'
+    return f": {name} {shown}" if name else f": {shown}"
 
 
 def _give(option: str, value: str) -> str:

@@ -65,7 +65,7 @@ _RUNNING: Final[opt.Options] = (
 )
 
 PREDICT: Final = opt.Command(
-    example="sbformat predict agent.zip --observation '[0.1, 0, -0.02, 0]'",
+    example='sbformat predict agent.zip --observation "[0.1, 0, -0.02, 0]"',
     description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
     "observation gives the same action as SB3's predict.",
     options=(

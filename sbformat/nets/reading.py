@@ -172,7 +172,7 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
     unknown = find_unknown_class(value)
     if unknown is not None:
         name = escape(unknown, 200)
-        error.message += f"; rebuild --as {name}=gymnasium.spaces.Box writes it as a Box, if that is what it extends"
+        error.add_hint(f"rebuild --as {name}=gymnasium.spaces.Box writes it as a Box, if that is what it extends")
     raise error
 
 

@@ -160,24 +160,24 @@ def test_a_missing_package_names_its_extra(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("0.1,0.2", "put the numbers in brackets: --observation '[0.1, 0.2]'"),
-        ("0.1 -2e-3 ", "put the numbers in brackets: --observation '[0.1, -2e-3]'"),
-        ("1,2,3,4,5,6", "put the numbers in brackets: --observation '[1, 2, 3, 4, ...]'"),
+        ("0.1,0.2", 'put the numbers in brackets: --observation "[0.1, 0.2]"'),
+        ("0.1 -2e-3 ", 'put the numbers in brackets: --observation "[0.1, -2e-3]"'),
+        ("1,2,3,4,5,6", 'put the numbers in brackets: --observation "[1, 2, 3, 4, ...]"'),
         ("e,e", ""),
         ("", ""),
         ("[1, 2", ""),
         (str(PPO), f"'{PPO}' is a file: --observation @{PPO} reads JSON from it"),
         ("[0, 1]\n[1, 0]\n", "--lines reads an observation a line"),
-        ("[1,0,.5]", "JSON wants 0.5 instead of .5: --observation '[1,0,0.5]'"),
-        ("[1., -.5e3]", "JSON wants 1.0 instead of 1.: --observation '[1.0, -0.5e3]'"),
-        ("[+1, 007, 1_000]", "JSON wants 1 instead of +1: --observation '[1, 7, 1000]'"),
-        ("[nan, +inf, -inf]", "JSON wants NaN instead of nan: --observation '[NaN, Infinity, -Infinity]'"),
+        ("[1,0,.5]", 'JSON wants 0.5 instead of .5: --observation "[1,0,0.5]"'),
+        ("[1., -.5e3]", 'JSON wants 1.0 instead of 1.: --observation "[1.0, -0.5e3]"'),
+        ("[+1, 007, 1_000]", 'JSON wants 1 instead of +1: --observation "[1, 7, 1000]"'),
+        ("[nan, +inf, -inf]", 'JSON wants NaN instead of nan: --observation "[NaN, Infinity, -Infinity]"'),
         ("{'a': [1]}", "JSON wants \"a\" instead of 'a': --observation '{\"a\": [1]}'"),
         ("{'it\\'s': 1}", "JSON wants \"it's\" instead of 'it\\'s'"),
-        ("[True, None]", "JSON wants true instead of True: --observation '[true, null]'"),
-        ("(1, 2)", "JSON wants [ instead of (: --observation '[1, 2]'"),
-        ("[1, 2,]", "JSON wants no comma after the last value: --observation '[1, 2]'"),
-        ("[[0.5 -1]\n [2 3]]", "JSON wants commas between the values: --observation '[[0.5, -1], [2, 3]]'"),
+        ("[True, None]", 'JSON wants true instead of True: --observation "[true, null]"'),
+        ("(1, 2)", 'JSON wants [ instead of (: --observation "[1, 2]"'),
+        ("[1, 2,]", 'JSON wants no comma after the last value: --observation "[1, 2]"'),
+        ("[[0.5 -1]\n [2 3]]", 'JSON wants commas between the values: --observation "[[0.5, -1], [2, 3]]"'),
         ("{a: b}", f'JSON wants "a" in double quotes ({SHELLS}): --observation \'{{"a": "b"}}\''),
         (f"[{'.5, ' * 40}1]", "JSON wants 0.5 instead of .5"),
         (f"[{'.5, ' * 5000}1]", ""),
@@ -198,7 +198,7 @@ def test_what_is_json_already_needs_no_other_words(text: str) -> None:
 def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     output = ["-o", tmp_path / "a.zip"]
     for text, hint in (
-        (".98", "JSON wants 0.98 instead of .98: --set 'gamma=0.98'"),
+        (".98", "JSON wants 0.98 instead of .98: --set gamma=0.98"),
         ("hello", "put a text in double quotes: --set 'gamma=\"...\"'"),
     ):
         assert fail(capsys, "edit", PPO, *output, "--set", f"gamma={text}").endswith(f"; {hint}")
@@ -206,7 +206,7 @@ def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     message = fail(capsys, "predict", PPO, "--observation", "0.1,0.2,0.3,0.4")
-    assert message.endswith("; put the numbers in brackets: --observation '[0.1, 0.2, 0.3, 0.4]'")
+    assert message.endswith('; put the numbers in brackets: --observation "[0.1, 0.2, 0.3, 0.4]"')
 
 
 def test_an_unknown_name_in_rebuild_names_the_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

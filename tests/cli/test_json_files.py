@@ -52,7 +52,7 @@ def test_a_text_that_begins_with_the_mark_is_in_quotes(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "cannot open: No such file or directory"),
-        (b"[1,0,.5]", "data failure: expected JSON: Expecting value; JSON wants 0.5 instead of .5: --set 'gamma="),
+        (b"[1,0,.5]", 'data failure: expected JSON: Expecting value; JSON wants 0.5 instead of .5: --set "gamma='),
         (b"\xff\xfex", "data failure: expected UTF-16 after its byte order mark"),
         (b"1, 2", "data failure: expected"),
         (b"", "data failure: expected JSON"),
