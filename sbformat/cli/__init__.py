@@ -8,6 +8,7 @@ command ``name``, it has the description ``NAME`` and the function ``run_name(ar
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 
@@ -159,6 +160,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe had enough
         _drop_output()
     except Exception as error:
+        if _is_closed_pipe(error):
+            _drop_output()
+            return _EXIT_COULD_NOT
         text = _describe_error(error)
         if text is None and argv is not None:  # a bug: users of the command line get one line, other callers the error
             raise
@@ -255,6 +259,13 @@ def find_nearest(word: str, names: Iterable[str]) -> str | None:
     begun = [name for name in names if len(word) >= _SHORTEST and name.startswith(word.lower())]
     close = begun or difflib.get_close_matches(word.lower()[:60], names, n=1)
     return close[0] if close else None
+
+
+def _is_closed_pipe(error: Exception) -> bool:
+    """Return whether it is what Windows reports, instead of a BrokenPipeError, when the reader of a pipe had enough."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    is_of_output = isinstance(cause, OSError) and cause.filename is None
+    return sys.platform == "win32" and is_of_output and cause.errno == errno.EINVAL
 
 
 def _describe_error(error: Exception) -> str | None:

@@ -19,7 +19,7 @@ from sbformat.errors import COULD_NOT_OPEN, SbformatError, UnsupportedError
 from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.formats.opener import open_archive
 from sbformat.immutable import Record
-from sbformat.io.opening import find_roots, is_remote, is_within, join_path, open_source, read_start, to_path
+from sbformat.io.opening import find_roots, is_link, is_remote, is_within, join_path, open_source, read_start, to_path
 from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.limits import Budget
 
@@ -166,7 +166,7 @@ def _walk_local(top: str, leave_out: Collection[str], near: str | None, exclude:
             continue
         for item in items:
             name = f"{here}/{item.name}" if here else item.name
-            is_folder = item.is_dir(follow_symlinks=False)
+            is_folder = item.is_dir(follow_symlinks=False) and not is_link(item)
             if exclude.covers(f"{name}/" if is_folder else name):
                 continue
             if is_folder:

@@ -28,7 +28,7 @@ from sbformat.folders.listing import (
 from sbformat.folders.logs import METRICS_FILE, is_log
 from sbformat.folders.names import PARTS_OF_RUNS, Index, has_usual_suffix, is_settings, parse_name
 from sbformat.immutable import Record
-from sbformat.io.opening import is_remote, join_path
+from sbformat.io.opening import is_link, is_remote, join_path
 from sbformat.io.patterns import NOTHING, Exclusion, find_start, has_marks
 from sbformat.io.urls import copy_options, is_url
 from sbformat.limits import DEFAULT_LIMITS
@@ -113,7 +113,7 @@ def _walk(top: str, exclude: Exclusion) -> Iterator[str]:
         folder, below = pending.pop()
         try:
             with os.scandir(folder) as items:
-                folders = {item.name: item.is_dir() and not item.is_symlink() for item in items}
+                folders = {item.name: item.is_dir() and not is_link(item) for item in items}
         except OSError:
             yield folder
             continue

@@ -152,7 +152,7 @@ def _move_unless_there(temporary: Path, target: Path) -> None:
 
 def _check_replaceable(target: Path, suffix: str | None) -> None:
     """Refuse a target that contains anything but real folders and files of ``suffix``; with None, anything at all."""
-    if target.is_symlink() or not target.is_dir() or target == Path.cwd() or target.is_mount():
+    if target.is_symlink() or not target.is_dir() or target == Path.cwd() or os.path.ismount(target):
         if suffix is None:
             raise _error_exists(target)
         raise _error_exists(target, f"is not a folder of {suffix} files; it is not replaced")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -282,6 +283,11 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
 _HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
 _SNAPSHOTS: Final = "snapshots"
 _BLOBS: Final = "blobs"
+
+
+def is_link(item: os.DirEntry[str]) -> bool:
+    """Return whether an item of a folder leads to another: a symbolic link, or a junction of Windows."""
+    return item.is_symlink() or (sys.version_info >= (3, 12) and item.is_junction())
 
 
 def find_roots(folder: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Nothing here opens anything: :mod:`sbformat.io.remote` does.
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _URL: Final = r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://"
 _PARTS: Final = r"(?s)(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?"
 _LOCAL: Final = ("file", "local")
+_DRIVE: Final = r"/[A-Za-z]:[/\\]"  # begins the path of file:///C:/agent.zip
 _WITH_QUERY: Final = ("http", "https")
 HUB_QUERY: Final = ("author", "tag", "search", "limit")  # names in queries of the Hub, which are no secrets
 TIMEOUT: Final = 30.0  # seconds that a server may take, unless a :class:`Url` has another number
@@ -86,7 +88,8 @@ def local_path(url: str) -> str | None:
     path = url.partition("://")[2]
     from urllib.parse import unquote
 
-    return unquote(path.removeprefix("localhost") if path.startswith("localhost/") else path)
+    path = unquote(path.removeprefix("localhost") if path.startswith("localhost/") else path)
+    return path[1:] if sys.platform == "win32" and re.match(_DRIVE, path) else path
 
 
 def join_url(url: str, name: str) -> str:

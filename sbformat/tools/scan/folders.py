@@ -17,7 +17,7 @@ from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.atomic import is_temporary
-from sbformat.io.opening import LARGE_FILE_BYTES, is_within
+from sbformat.io.opening import LARGE_FILE_BYTES, is_link, is_within
 from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
@@ -97,17 +97,18 @@ class Tree:
                     is_in_archive = True
             inner = []
             for item in items:
-                is_folder = item.is_dir(follow_symlinks=False)
+                is_folder = item.is_dir(follow_symlinks=False) and not is_link(item)
                 name = f"{below}{item.name}{'/' * is_folder}"
                 if not is_in_archive and self._exclude.covers(name):
                     self.skipped.append(Skipped(item.path, "excluded"))
-                elif item.is_symlink():
+                elif is_link(item):
                     links.append((item.path, is_in_archive))
                 elif is_folder:
                     inner.append((item.path, name, is_in_archive))
                 else:
                     with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
-                        self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
+                        # not item.stat(), which on Windows does not identify a file
+                        self._add(item.path, os.stat(item.path, follow_symlinks=False), is_in_archive=is_in_archive)
             folders += reversed(inner)
         return links
 
@@ -121,6 +122,8 @@ class Tree:
                 self.skipped.append(Skipped(path, "special"))
         elif is_in_archive:
             self._seen.add(key)
+        elif not status.st_ino:  # a file system that does not identify files: each name is a file
+            self.files.append(path)
         elif key in self._listed:
             self.names.setdefault(self._listed[key], []).append(path)
             self.skipped.append(Skipped(path, "link"))

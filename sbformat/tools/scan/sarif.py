@@ -274,7 +274,8 @@ class _Paths:
     def locate(self, path: str, index: int | None = None) -> dict[str, Any]:
         """Return the location of an artifact, with its index in the run's list."""
         for root in self._roots if os.path.isabs(path) else ():
-            if path == root or path.startswith(os.path.join(root, "")):
+            here, top = os.path.normcase(path), os.path.normcase(root)
+            if here == top or here.startswith(os.path.join(top, "")):
                 path = os.path.relpath(path, root)
                 break
         location: dict[str, Any] = {"uri": _render_uri(path)}
