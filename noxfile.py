@@ -158,6 +158,13 @@ def first_command(session: nox.Session) -> None:
     run_readme_command(session, FIRST_COMMAND)
 
 
+@nox.session(venv_backend="venv")
+def readme(session: nox.Session) -> None:
+    """Run all commands and programs of README.md, on any system, and compare what they print."""
+    session.install("-e", ".[test]")
+    run_pytest(session, "tests/project/test_pages.py", "-k", "README", "-m", "not lint", workers="0")
+
+
 @nox.session(python=PYTHONS, tags=[ALL_PROCESSORS])
 def tests(session: nox.Session) -> None:
     """Run the test command of README.md; with the oldest Python, the tests but those of the project's own files."""

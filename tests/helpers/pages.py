@@ -100,6 +100,16 @@ def assert_same_text(printed: str, shown: str, what: str) -> None:
             assert abs(found - expected) <= TOLERANCE * max(1, abs(expected)), difference
 
 
+def link_folder(link: Path, target: Path) -> None:
+    """Make a link to a folder; on Windows a junction, which needs no rights."""
+    if sys.platform == "win32":
+        import _winapi
+
+        _winapi.CreateJunction(str(target), str(link))
+    else:
+        link.symlink_to(target)
+
+
 class Shell:
     """Runs the commands of a page in a folder.
 
@@ -120,9 +130,9 @@ class Shell:
         if java is not None:
             self._offer("java", f'"{java}"')
         for name in ("tests", "conformance"):
-            (folder / name).symlink_to(ROOT / name)
+            link_folder(folder / name, ROOT / name)
         if node_modules is not None:
-            (folder / "node_modules").symlink_to(node_modules)
+            link_folder(folder / "node_modules", node_modules)
 
     def _offer(self, name: str, command: str) -> None:
         path = self._bin / name

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.helpers.bundled import ROOT
-from tests.helpers.pages import parse_blocks, read_page
+from tests.helpers.pages import list_commands, parse_blocks, read_page
 from tests.helpers.run_pages import find_missing, list_chain, list_runnable, run_blocks
 from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are those of a POSIX shell")
 
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): read_page(path)
@@ -38,13 +36,28 @@ ALONE: Final = [
 ]
 DEFAULT: Final = ("README.md", "docs/how-to/catalogue.md", "docs/how-to/old-agent.md")
 """The pages of the default run; ``nox -s docs`` runs all."""
+PORTABLE: Final = "README.md"
+"""The page whose commands are those of any shell; the others have some of a POSIX shell."""
 MARKS: Final = re.compile(r"continues|exit \d+|first .+|needs [\w. -]+|skip .+")
+
+
+def on_posix(name: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that runs the commands of a page."""
+    reason = "the commands are those of a POSIX shell"
+    return [pytest.mark.skipif(sys.platform == "win32" and name != PORTABLE, reason=reason)]
+
+
+def test_the_commands_of_the_readme_are_those_of_any_shell() -> None:
+    blocks = [block for block in PAGES[PORTABLE] if block.language == "console"]
+    lines = [command.line for block in blocks for command in list_commands(block)]
+    assert len(lines) > 4
+    assert [line for line in lines if re.search(r"['$`\\|<>;*~(){}%^!]", line)] == []
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in DEFAULT else pytest.param(name, marks=pytest.mark.docs)
+        pytest.param(name, marks=[*on_posix(name), *([] if name in DEFAULT else [pytest.mark.docs])])
         for name, blocks in PAGES.items()
         if list_runnable(blocks)
     ],
@@ -54,7 +67,7 @@ def test_the_blocks_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.docs
-@pytest.mark.parametrize(("name", "number"), ALONE)
+@pytest.mark.parametrize(("name", "number"), [pytest.param(*case, marks=on_posix(case[0])) for case in ALONE])
 def test_a_block_runs_alone(name: str, number: int, tmp_path: Path) -> None:
     blocks = PAGES[name]
     chain = list_chain(blocks, number)
