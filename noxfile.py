@@ -21,8 +21,8 @@ from typing import Final
 
 import nox
 
-FIRST_COMMAND: Final = "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
-TEST_COMMAND: Final = "pip install -e '.[test]' && python -m pytest -n auto"
+FIRST_COMMAND: Final = 'pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip'
+TEST_COMMAND: Final = 'pip install -e ".[test]" && python -m pytest -n auto'
 """Copied from README.md; a test compares them."""
 
 PYTHONS: Final = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))

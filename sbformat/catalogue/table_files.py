@@ -128,7 +128,7 @@ def find_format(path: str) -> TableFormat:
         try:
             import pyarrow  # noqa: F401, ICN001 -- whether it is there
         except ImportError:
-            message = "to write and read Parquet, the package pyarrow is needed: pip install 'sbformat[catalog]'"
+            message = 'to write and read Parquet, the package pyarrow is needed: pip install "sbformat[catalog]"'
             raise UnsupportedError(message) from None
     return _FORMATS[suffix]
 

@@ -32,7 +32,7 @@ def run_completion(args: argparse.Namespace) -> int:
     try:
         import shtab
     except ModuleNotFoundError:
-        _files.write_remark("to write completions, the package shtab is needed", "pip install 'sbformat[completion]'")
+        _files.write_remark("to write completions, the package shtab is needed", 'pip install "sbformat[completion]"')
         return _files.EXIT_COULD_NOT
     from sbformat.cli import ALIASES, build_parser
 

@@ -26,7 +26,7 @@ MAX_BYTES: Final = 1 << 20
 """The largest file that is read; those of rl_zoo3 have a few thousand bytes."""
 MAX_EVENTS: Final = 50_000
 MAX_DEPTH: Final = 32
-MISSING_EXTRA: Final = "PyYAML reads it: pip install 'sbformat[yaml]'"
+MISSING_EXTRA: Final = 'PyYAML reads it: pip install "sbformat[yaml]"'
 _ORDERED_DICT: Final = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
 _TEXT_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "python/str", "python/unicode")) | {"!"}
 _PLAIN_TAGS: Final = frozenset({

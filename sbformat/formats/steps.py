@@ -30,7 +30,7 @@ _PIECE: Final = 1 << 22
 """Bytes of steps in memory."""
 _WIDEST: Final = 256
 """Items of a step that have a column each; those of a longer array, such as an image, are a list in one column."""
-_EXTRA: Final = "pip install 'sbformat[dataset]'"
+_EXTRA: Final = 'pip install "sbformat[dataset]"'
 
 
 def iter_steps(buffer: ReplayBuffer) -> Iterator[dict[str, np.ndarray]]:
@@ -114,7 +114,7 @@ def _write_parquet(path: Path, tables: Iterator[dict[str, np.ndarray]]) -> list[
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        message = "to write Parquet, the package pyarrow is needed: pip install 'sbformat[catalog]'"
+        message = 'to write Parquet, the package pyarrow is needed: pip install "sbformat[catalog]"'
         raise UnsupportedError(message) from None
     writer: Any = None
     for table in tables:

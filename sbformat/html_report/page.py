@@ -44,7 +44,7 @@ def require_packages() -> None:
         with quiet_matplotlib():
             import matplotlib as mpl  # noqa: F401 -- whether it is there
     except ImportError as error:
-        message = f"to write pages, the package {error.name} is needed: pip install 'sbformat[report]'"
+        message = f'to write pages, the package {error.name} is needed: pip install "sbformat[report]"'
         raise UnsupportedError(message) from None
 
 

@@ -328,7 +328,7 @@ class Space(Value):
         try:
             from gymnasium import spaces
         except ImportError:
-            raise UnsupportedError("gymnasium is not installed: pip install 'sbformat[gym]'") from None
+            raise UnsupportedError('gymnasium is not installed: pip install "sbformat[gym]"') from None
         return _convert(self, spaces, {})
 
     @abstractmethod

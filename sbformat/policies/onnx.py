@@ -501,7 +501,7 @@ def export_onnx(
     try:
         import onnx  # noqa: F401 -- whether it is there
     except ImportError:
-        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
+        message = 'to write ONNX models, the package onnx is needed: pip install "sbformat[onnx]"'
         raise UnsupportedError(message) from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
     for name in (port.name for port in (*lowered.inputs, *lowered.outputs)):

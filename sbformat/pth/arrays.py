@@ -56,7 +56,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         try:
             import ml_dtypes
         except (ImportError, AttributeError):  # AttributeError: an ml_dtypes for another numpy
-            message = f"numpy has no {name}: to read it, ml_dtypes is needed: pip install 'sbformat[dtypes]'"
+            message = f'numpy has no {name}: to read it, ml_dtypes is needed: pip install "sbformat[dtypes]"'
             raise UnsupportedError(message) from None
         attribute = DTYPES[name].numpy.removeprefix("ml_dtypes.")
         if not hasattr(ml_dtypes, attribute):

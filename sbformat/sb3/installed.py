@@ -30,7 +30,7 @@ def find_installed_release() -> str:
     try:
         import stable_baselines3
     except ImportError:
-        raise UnsupportedError("to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'") from None
+        raise UnsupportedError('to load an agent, Stable-Baselines3 is needed: pip install "sbformat[sb3]"') from None
     first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
     if (first, second) < GYMNASIUM:
         raise UnsupportedError(f"expected SB3 {GYMNASIUM} or later, got {first}.{second}")

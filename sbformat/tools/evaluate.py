@@ -40,7 +40,7 @@ def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int 
     try:
         import gymnasium
     except ModuleNotFoundError:
-        raise UnsupportedError("to run an environment, gymnasium is needed: pip install 'sbformat[gym]'") from None
+        raise UnsupportedError('to run an environment, gymnasium is needed: pip install "sbformat[gym]"') from None
     limit = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
         return gymnasium.make(env_id, **limit, **arguments)

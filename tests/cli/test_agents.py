@@ -355,7 +355,7 @@ def test_without_gymnasium_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     status, _, err = run(capsys, "evaluate", PPO, "--env", "CartPole-v1")
-    assert (status, "pip install 'sbformat[gym]'" in err) == (2, True)
+    assert (status, 'pip install "sbformat[gym]"' in err) == (2, True)
 
 
 def test_the_order_of_channels_is_for_stacked_frames(capsys: pytest.CaptureFixture[str]) -> None:

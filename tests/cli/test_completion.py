@@ -81,7 +81,7 @@ def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     message = (
-        "sbformat: to write completions, the package shtab is needed\n  hint: pip install 'sbformat[completion]'\n"
+        'sbformat: to write completions, the package shtab is needed\n  hint: pip install "sbformat[completion]"\n'
     )
     assert capsys.readouterr() == ("", message)
 

@@ -326,4 +326,4 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys
 
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert main(["scan", str(ARCHIVES), "--dask", "local"]) == 2
-    assert "pip install 'sbformat[dask]'" in capsys.readouterr().err
+    assert 'pip install "sbformat[dask]"' in capsys.readouterr().err

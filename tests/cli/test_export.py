@@ -313,7 +313,7 @@ def test_without_onnx_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     status, _, err = run(capsys, PPO, "-o", tmp_path / "p.onnx")
-    assert (status, "pip install 'sbformat[onnx]'" in err) == (2, True)
+    assert (status, 'pip install "sbformat[onnx]"' in err) == (2, True)
     assert not list(tmp_path.iterdir())
     for suffix in ("c", "json"):
         assert run(capsys, PPO, "-o", tmp_path / f"p.{suffix}")[0] == 0

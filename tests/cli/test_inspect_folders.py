@@ -80,7 +80,7 @@ def test_settings_that_cannot_be_read_are_named(
     text = run(capsys, "inspect", tmp_path)[1]
     assert text.count("not read: ") == 2
     monkeypatch.setitem(sys.modules, "yaml", None)
-    assert "pip install 'sbformat[yaml]'" in run(capsys, "inspect", tmp_path)[1]
+    assert 'pip install "sbformat[yaml]"' in run(capsys, "inspect", tmp_path)[1]
 
 
 def test_hostile_names_and_values_are_escaped(capsys: Capture, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_what_is_missing_is_named_in_one_line(scanned: Sequence[tuple[str, str, 
         assert (done.returncode, done.stdout) == (2, b""), (command, missing, url, done.err)
         assert done.err.count("\n") == 1, (command, missing, url, done.err)
         assert named in done.err, (command, missing, url, done.err)
-        assert "pip install 'sbformat[remote]'" in done.err, (command, missing, url, done.err)
+        assert 'pip install "sbformat[remote]"' in done.err, (command, missing, url, done.err)
 
 
 def test_a_file_system_of_another_package_is_named() -> None:

@@ -54,7 +54,7 @@ def require_atheris() -> None:
     :raises SystemExit: without atheris
     """
     if find_spec("atheris") is None:
-        sys.exit("fuzzing needs atheris, an extra: pip install 'sbformat[fuzz]'; files are replayed without it")
+        sys.exit('fuzzing needs atheris, an extra: pip install "sbformat[fuzz]"; files are replayed without it')
 
 
 def fuzz(target: str, seconds: float, corpus: Path, keep: Path) -> Outcome:

@@ -34,8 +34,8 @@ def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
         if isinstance(node, ast.Constant)
     }
     assert commands[:2] == [
-        "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip",
-        "pip install -e '.[test]' && python -m pytest -n auto",
+        'pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip',
+        'pip install -e ".[test]" && python -m pytest -n auto',
     ]
     assert set(commands[:2]) <= strings
 

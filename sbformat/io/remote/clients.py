@@ -138,7 +138,7 @@ def missing_packages(scheme: str, package: str | None = None) -> UnsupportedErro
         named = f", which needs the package {package}" if package else ""
         return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
     words = f"{needed} are" if needed else "fsspec is"
-    return UnsupportedError(f"to open {scheme}:// URLs, {words} needed: pip install 'sbformat[remote]'")
+    return UnsupportedError(f'to open {scheme}:// URLs, {words} needed: pip install "sbformat[remote]"')
 
 
 def require_packages(url: str) -> None:
