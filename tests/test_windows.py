@@ -11,6 +11,7 @@ import ntpath
 import os
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,8 @@ import pytest
 from sbformat.cli import _files, main
 from sbformat.folders.listing import walk_files
 from sbformat.folders.trees import expand_paths
+from sbformat.io import opening
 from sbformat.io.atomic import new_folder
-from sbformat.io.opening import base_name, is_within, join_path
 from sbformat.io.urls import is_url, local_path
 from sbformat.tools.scan import sarif
 from sbformat.tools.scan.folders import Tree
@@ -135,19 +136,19 @@ def test_a_drive_is_not_a_scheme(path: str) -> None:
 
 @pytest.fixture
 def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let functions that do not open files compute with paths of Windows."""
-    monkeypatch.setattr(os, "path", ntpath)
-    monkeypatch.setattr(os, "sep", "\\")
+    """Let modules that compute with paths do so as on Windows; no file is opened."""
+    path = SimpleNamespace(**{**vars(ntpath), "realpath": lambda path: path})
+    for module in (opening, sarif):
+        monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), "path": path, "sep": "\\"}))
 
 
 @pytest.mark.usefixtures("windows_paths")
-def test_paths_are_joined_and_compared_with_backslashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert join_path("C:\\runs", "ppo/a.zip") == "C:\\runs\\ppo\\a.zip"
-    assert base_name("C:\\runs/ppo\\a.zip") == "a.zip"
-    monkeypatch.setattr(ntpath, "realpath", lambda path: path)
-    assert is_within("C:\\runs\\a.zip", ["C:\\runs"])
-    assert is_within("C:\\a.zip", ["C:\\"])
-    assert not is_within("C:\\runs-2\\a.zip", ["C:\\runs"])
+def test_paths_are_joined_and_compared_with_backslashes() -> None:
+    assert opening.join_path("C:\\runs", "ppo/a.zip") == "C:\\runs\\ppo\\a.zip"
+    assert opening.base_name("C:\\runs/ppo\\a.zip") == "a.zip"
+    assert opening.is_within("C:\\runs\\a.zip", ["C:\\runs"])
+    assert opening.is_within("C:\\a.zip", ["C:\\"])
+    assert not opening.is_within("C:\\runs-2\\a.zip", ["C:\\runs"])
 
 
 @pytest.mark.usefixtures("windows_paths")
@@ -158,8 +159,7 @@ def test_paths_are_joined_and_compared_with_backslashes(monkeypatch: pytest.Monk
         ("runs/a.zip", "runs/a.zip"),
     ],
 )  # fmt: skip
-def test_sarif_has_relative_uris_with_slashes(monkeypatch: pytest.MonkeyPatch, path: str, uri: str) -> None:
-    monkeypatch.setattr(ntpath, "realpath", lambda path: path)
+def test_sarif_has_relative_uris_with_slashes(path: str, uri: str) -> None:
     assert sarif._Paths("C:\\repo").locate(path) == {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
