@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.cli import _files, main
+from sbformat import parallel
+from sbformat.cli import _files, _many, main
 from sbformat.folders.listing import walk_files
 from sbformat.folders.trees import expand_paths
 from sbformat.io import opening
@@ -111,6 +112,29 @@ def test_a_folder_of_arrays_is_replaced_by_every_python(tmp_path: Path) -> None:
         with new_folder(target, overwrite=True, replaceable_suffix=".npy") as folder:
             (folder / "a.npy").write_bytes(b"")
     assert os.listdir(target) == ["a.npy"]
+
+
+@pytest.mark.parametrize("command", ["scan", "validate", "inspect"])
+def test_processes_that_are_not_forks_do_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    for number in range(_many._MANY_FILES):
+        (tmp_path / f"{number}.zip").write_bytes(PPO.read_bytes())
+    started: list[Any] = []
+    prepare = parallel._Pool
+
+    def make_pool(processes: int) -> Any:
+        started.append(processes)
+        return prepare(processes)
+
+    monkeypatch.setattr(parallel, "_is_alone", lambda: False)
+    monkeypatch.setattr(parallel, "_Pool", make_pool)
+    printed = []
+    for jobs in ("1", "2"):
+        assert main([command, str(tmp_path), "--jobs", jobs]) == 0
+        printed.append(capsys.readouterr())
+    assert printed[0] == printed[1]
+    assert started == [2]
 
 
 # -- paths --------------------------------------------------------------------------------------------

@@ -139,8 +139,14 @@ def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
     if args.list == _files.STANDARD_STREAM:
         yield from _strip_lines(sys.stdin, args)
     elif args.list is not None:
-        with open(args.list, encoding="utf-8", errors="surrogateescape") as file:
-            yield from _strip_lines(file, args)
+        from io import TextIOWrapper
+
+        from sbformat.cli._json import UTF_16
+
+        with open(args.list, "rb") as file:
+            encoding = "utf-16" if file.peek(2).startswith(UTF_16) else "utf-8"  # of PowerShell, or of everything else
+            with TextIOWrapper(file, encoding, "surrogateescape") as lines:
+                yield from _strip_lines(lines, args)
 
 
 def _strip_lines(lines: Iterable[str], args: argparse.Namespace) -> Iterator[str]:

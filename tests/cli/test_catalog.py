@@ -65,11 +65,13 @@ def test_broken_files_are_named(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_sources_come_from_a_list(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "list.txt").write_text(f"\ufeff{PPO}\n\n{SAC}\r\n", "utf-8")
-    assert run(capsys, "--list", tmp_path / "list.txt", "-o", tmp_path / "out.csv")[0] == 0
+    for encoding in ("utf-8-sig", "utf-16"):  # of Windows PowerShell, the latter
+        (tmp_path / "list.txt").write_text(f"{PPO}\n\n{SAC}\r\n", encoding)
+        assert run(capsys, "--list", tmp_path / "list.txt", "-o", tmp_path / f"{encoding}.csv")[0] == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(f"\ufeff{SAC}\n"))
     run(capsys, PPO, "--list", "-", "-o", tmp_path / "other.csv")
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
+    for name in ("utf-8-sig", "utf-16"):
+        assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
 
 
 @pytest.mark.parametrize("jobs", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
