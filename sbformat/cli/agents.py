@@ -66,7 +66,7 @@ _RUNNING: Final[opt.Options] = (
 
 PREDICT: Final = opt.Command(
     example='sbformat predict agent.zip --observation "[0.1, 0, -0.02, 0]"',
-    description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
+    description="Compute the actions of an agent for an observation, a batch or a stream, without torch. The same "
     "observation gives the same action as SB3's predict.",
     options=(
         opt.AGENT,
@@ -78,8 +78,8 @@ PREDICT: Final = opt.Command(
         ),
         opt.flag(
             "--lines",
-            "JSON Lines: answer each line of standard input, or of @FILE of --observation, which is an observation, "
-            "with a line, its action",
+            "JSON Lines: each line of standard input, or of the @FILE of --observation, is an observation, and is "
+            "answered immediately by a line with its action",
         ),
         opt.flag("--sequence", "the batch or the lines are consecutive steps of one episode (LSTM)"),
         opt.flag("--outputs", "also what the action is chosen by: logits, value, ..."),
@@ -415,7 +415,7 @@ def _list_columns(report: dict[str, Any]) -> tuple[str, ...]:
 
 def _list_predictions(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of CSV: one for each observation; none for a report of an error."""
-    tables = {"action": report.get("actions", ()), **(report.get("outputs") or {})}
+    tables = {**(report.get("outputs") or {}), "action": report.get("actions", ())}
     rows: list[dict[str, Any]] = [{"index": index} for index in range(len(tables["action"]))]
     for name, values in tables.items():
         for row, value in zip(rows, values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 import re
@@ -96,6 +97,13 @@ def test_sampled_actions_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> 
     assert set(taken[0]["actions"]) == {0, 1}
     assert (taken[0]["deterministic"], taken[0]["seed"]) == (False, 1)
     assert len(set(run_json(capsys, "predict", PPO, "--observation", many, "--deterministic")[1]["actions"])) == 1
+
+
+def test_csv_has_the_sampled_actions_beside_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--observation", json.dumps([OBSERVATION] * 60), "--stochastic", "--seed", 1, "--outputs"]
+    actions = run_json(capsys, "predict", PPO, *options)[1]["actions"]
+    rows = csv.DictReader(run(capsys, "predict", PPO, *options, "--format", "csv")[1].splitlines())
+    assert [int(row["action"]) for row in rows] == actions
 
 
 def test_statistics_normalize_observations(capsys: pytest.CaptureFixture[str]) -> None:
