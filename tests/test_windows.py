@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sbformat import parallel
-from sbformat.cli import _files, _many, main
+from sbformat.arrayfiles import writer
+from sbformat.catalogue import rows
+from sbformat.cli import _files, _many, _rebuild_folder, main
+from sbformat.errors import UnsupportedError
+from sbformat.folders import trees
 from sbformat.folders.listing import walk_files
 from sbformat.folders.trees import expand_paths
 from sbformat.io import opening
@@ -162,7 +166,7 @@ def test_a_drive_is_not_a_scheme(path: str) -> None:
 def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let modules that compute with paths do so as on Windows; no file is opened."""
     path = SimpleNamespace(**{**vars(ntpath), "realpath": lambda path: path})
-    for module in (opening, sarif):
+    for module in (opening, sarif, rows, trees, writer, _files, _rebuild_folder):
         monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), "path": path, "sep": "\\"}))
 
 
@@ -173,6 +177,28 @@ def test_paths_are_joined_and_compared_with_backslashes() -> None:
     assert opening.is_within("C:\\runs\\a.zip", ["C:\\runs"])
     assert opening.is_within("C:\\a.zip", ["C:\\"])
     assert not opening.is_within("C:\\runs-2\\a.zip", ["C:\\runs"])
+
+
+@pytest.mark.usefixtures("windows_paths")
+def test_folders_are_found_with_backslashes() -> None:
+    assert rows._find_folder(["C:\\runs\\ppo\\a.zip", "C:\\runs\\sac\\b.zip"]) == (
+        "C:\\runs", ["ppo\\a.zip", "sac\\b.zip"]
+    )  # fmt: skip
+    assert rows._find_folder(["C:\\a.zip", "D:\\b.zip"])[0] == ""
+    assert trees._split("C:\\runs/ppo\\best_model.zip") == ("C:\\runs\\ppo", "best_model.zip")
+    assert trees._split("https://host/runs/a.zip") == ("https://host/runs", "a.zip")
+    assert _files._is_within("C:\\out\\a.npy", "C:\\out")
+    assert not _files._is_within("C:\\out-2\\a.npy", "C:\\out")
+    assert writer.detect_format("C:\\runs\\v1.0\\") == "npy-folder"
+
+
+@pytest.mark.usefixtures("windows_paths")
+def test_outputs_of_files_on_several_drives_have_no_common_folder() -> None:
+    paths = ["C:\\runs\\a.zip", "c:/runs/b.zip"]
+    assert _rebuild_folder._find_base(paths).lower() == "c:\\runs"
+    assert _rebuild_folder._name_below(paths[1], "C:\\runs") == "b.zip"
+    with pytest.raises(UnsupportedError, match="expected files on one drive"):
+        _rebuild_folder._find_base([*paths, "D:\\c.zip"])
 
 
 @pytest.mark.usefixtures("windows_paths")
