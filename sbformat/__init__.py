@@ -31,6 +31,7 @@ _MODULES: Final = {
     "limits": "DEFAULT_LIMITS Limits",
     "policies.c.export": "export_c",
     "policies.export.files": "ExportReport",
+    "policies.export.formats": "export",
     "policies.export.lowering": "export_graph",
     "policies.graph": "Graph",
     "policies.loading": "load_policy policy_graph",
@@ -60,13 +61,26 @@ _MODULES: Final = {
 
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 
+_ELSEWHERE: Final = {
+    "load": "sbformat.read reads an archive, sbformat.load_policy makes a policy that predicts",
+    "loads": "sbformat.reads reads an archive of bytes",
+    "load_file": "sbformat.read_parameters reads the tensors",
+    "open": "sbformat.safe_open opens an archive to read single tensors",
+    "save": "sbformat.write writes an archive",
+    "dump": "sbformat.write writes an archive",
+    "dumps": "sbformat.writes returns an archive as bytes",
+    "save_file": "sbformat.extract and sbformat.convert write tensors to files",
+}
+"""What to use in place of the names of numpy, safetensors, torch and json (docs/decisions/0010)."""
+
 __all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 -- names of the table
 
 
 def __getattr__(name: str) -> Any:
     """Load the module of a public name when it is first used."""
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'sbformat' has no attribute {name!r}")
+        hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'sbformat' has no attribute {name!r}{hint}")
     from importlib import import_module
 
     value = getattr(import_module(f"sbformat.{_MODULE_OF[name]}"), name)

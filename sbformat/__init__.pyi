@@ -40,6 +40,7 @@ from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.c.export import export_c as export_c
 from sbformat.policies.export.files import ExportReport as ExportReport
+from sbformat.policies.export.formats import export as export
 from sbformat.policies.export.lowering import export_graph as export_graph
 from sbformat.policies.graph import Graph as Graph
 from sbformat.policies.loading import load_policy as load_policy

@@ -19,6 +19,7 @@ from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder
+from sbformat.policies.export.formats import FORMATS, export, find_suffix, list_outputs, require_format
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.policies.export.files import ExportReport
     from sbformat.policies.run.policy import Policy
 
 _NO_STATISTICS: Final = "none"
@@ -518,43 +518,22 @@ def _print_evaluation(printer: _output.Plain, report: dict[str, Any]) -> None:
 # -- export -------------------------------------------------------------------------------------------
 
 
-class _Format(Record):
-    title: str
-    beside: str
-    """The suffix of the file that is written beside the requested one; empty for none."""
-    options: tuple[str, ...]
-    """Options that other formats do not have."""
-
-
-_FORMATS: Final = {
-    ".onnx": _Format("an ONNX model", "", ("batch", "opset")),
-    ".c": _Format("C source", ".h", ("name",)),
-    ".json": _Format("a graph with its weights", ".safetensors", ()),
-}
-"""The formats, by the suffix of the output."""
-_NAME: Final = "policy"
-
-
 def run_export(args: argparse.Namespace) -> int:
     """Export; return 2 when it failed."""
     suffix = os.path.splitext(args.output)[1].lower()
-    for other, form in _FORMATS.items():
-        for name in form.options if suffix in _FORMATS and suffix != other else ():
-            if getattr(args, name) is not None:
-                raise opt.UsageError(f"--{name}: expected it with an output {other}, got {escape(suffix)}")
-    outputs = _list_outputs(args.output, suffix)
-    report = _report(args, lambda: _export(args, suffix, outputs), outputs)
+    for name in ("opset", "batch", "name") if suffix in FORMATS else ():
+        if getattr(args, name) is not None:
+            try:
+                require_format(name, suffix)
+            except ValueError as error:
+                raise opt.UsageError(f"--{error}") from None
+    outputs = list_outputs(args.output) if suffix in FORMATS else [args.output]
+    report = _report(args, lambda: _export(args, outputs), outputs)
     return _output.finish(args, report, _output.Form(_print_export))
 
 
-def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[str, Any]:
-    if suffix not in _FORMATS:
-        other = next((name for name, form in _FORMATS.items() if form.beside == suffix != ""), "")
-        hint = f"{suffix} is written beside the output {other}" if other else ""
-        if not hint:
-            _files.require_suffix("export", args.output)
-        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}"
-        raise _files.OtherFileError(args.output) from UnsupportedError(message, hint=hint)
+def _export(args: argparse.Namespace, outputs: list[str]) -> dict[str, Any]:
+    _check_output(args.output)
     for path in filter(None, (args.path, args.vecnormalize)):
         for output in outputs:
             _files.refuse_same_file(path, output)
@@ -565,7 +544,16 @@ def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[s
 
         raise UnsupportedError(explain_sampling(policy.graph))
     with _raise_as_invalid():
-        report = _write(policy, args, suffix)
+        report = export(
+            policy,
+            args.output,
+            outputs=None if args.outputs is None else [name.strip() for name in args.outputs.split(",")],
+            raw=args.raw,
+            overwrite=args.force,
+            opset=args.opset,
+            batch=None if args.batch is None else parse_batch(args.batch),
+            name=args.name,
+        )
     ports = {"inputs": report.inputs, "outputs": report.outputs}
     fields = ("name", "dtype", "shape", "role", "key")
     return {
@@ -581,33 +569,15 @@ def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[s
     }
 
 
-def _list_outputs(output: str, suffix: str) -> list[str]:
-    """Return the files that are written."""
-    beside = _FORMATS[suffix].beside if suffix in _FORMATS else ""
-    if beside == ".h" and output.endswith(".C"):
-        beside = ".H"
-    return [output, output[: -len(suffix)] + beside] if beside else [output]
-
-
-def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportReport:
-    """Write the files of a format."""
-    names = None if args.outputs is None else tuple(name.strip() for name in args.outputs.split(","))
-    if suffix == ".json":
-        from sbformat.policies.export.lowering import export_graph
-
-        return export_graph(policy, args.output, outputs=names, raw=args.raw, overwrite=args.force)
-    outputs = ("action",) if names is None else names
-    if suffix == ".c":
-        from sbformat.policies.c.export import export_c
-
-        name = make_name(args.output) if args.name is None else args.name
-        return export_c(policy, args.output, name=name, outputs=outputs, raw=args.raw, overwrite=args.force)
-    from sbformat.policies.onnx import export_onnx
-
-    options: dict[str, Any] = {} if args.opset is None else {"opset": args.opset}
-    if args.batch is not None:
-        options["batch"] = parse_batch(args.batch)
-    return export_onnx(policy, args.output, outputs=outputs, raw=args.raw, overwrite=args.force, **options)
+def _check_output(output: str) -> None:
+    """Refuse an output of another command, or of none, before the agent is loaded."""
+    try:
+        find_suffix(output)
+    except ValueError as error:
+        if not any(output.lower().endswith(form.beside) for form in FORMATS.values() if form.beside):
+            _files.require_suffix("export", output)
+        message, _, hint = str(error).partition("; ")
+        raise _files.OtherFileError(output) from UnsupportedError(message, hint=hint)
 
 
 def parse_batch(text: str) -> str | int:
@@ -615,27 +585,10 @@ def parse_batch(text: str) -> str | int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else text
 
 
-def make_name(path: str) -> str:
-    """Return the name of a file as one that names in C can begin with.
-
-    >>> make_name("2 robots/walk (new).c")
-    'walk_new'
-    """
-    from sbformat.policies.c.export import KEYWORDS, LONGEST_NAME
-
-    stem = os.path.splitext(os.path.basename(path))[0]
-    name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")
-    if not name:
-        return _NAME
-    if name[0].isdigit() or name in KEYWORDS:
-        name = f"{_NAME}_{name}"
-    return name[:LONGEST_NAME].rstrip("_")
-
-
 def _print_export(printer: _output.Plain, report: dict[str, Any]) -> None:
     suffix = os.path.splitext(report["files"][0]["path"])[1].lower()
     words = [
-        f"{_describe_agent(report)} as {_FORMATS[suffix].title}",
+        f"{_describe_agent(report)} as {FORMATS[suffix].title}",
         count_noun(report["nodes"], "operation"),
         count_noun(report["constants"], "constant"),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
-from sbformat.cli.agents import make_name, parse_batch
+from sbformat.cli.agents import parse_batch
+from sbformat.policies.export.formats import make_name
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.reports import parse_reports, unfold
 
@@ -154,6 +156,46 @@ def test_every_file_name_gives_a_name_for_c(path: str, expected: str) -> None:
 def test_a_batch_is_a_number_of_ascii_digits() -> None:
     assert [parse_batch(text) for text in ("7", "n", "٣", "-1", "")] == [7, "n", "٣", "-1", ""]
     assert parse_batch("9" * 5000) == "9" * 5000
+
+
+# -- the function -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "given"),
+    [
+        ("p.json", {"outputs": ["value"]}, ["--outputs", "value"]),
+        ("2 Walk.C", {"raw": True}, ["--raw"]),
+        ("p.c", {"name": "robot", "outputs": ("action", "value")}, ["--name", "robot", "--outputs", "action,value"]),
+        ("p.ONNX", {"opset": 15, "batch": 3}, ["--opset", "15", "--batch", "3"]),
+    ],
+)
+def test_the_function_chooses_the_format_as_the_command_does(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, options: dict[str, Any], given: list[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    report = sbformat.export(PPO, tmp_path / "a" / name, **options)
+    assert run(capsys, PPO, "-o", tmp_path / "b" / name, *given)[0] == 0
+    assert read_folder(tmp_path / "a") == read_folder(tmp_path / "b")
+    assert {os.path.basename(file.path) for file in report.files} == set(os.listdir(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("p.txt", {}, "expected an output that ends in .onnx, .c, .json, got "),
+        ("p.h", {}, "; .h is written beside the output .c"),
+        ("p.json", {"opset": 17}, "opset: expected it with an output .onnx, got .json"),
+        ("p.onnx", {"name": "robot"}, "name: expected it with an output .c, got .onnx"),
+    ],
+)
+def test_the_function_refuses_what_no_format_has(
+    tmp_path: Path, name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        sbformat.export(PPO, tmp_path / name, **options)
+    assert os.listdir(tmp_path) == []
 
 
 # -- errors -------------------------------------------------------------------------------------------

@@ -70,8 +70,15 @@ def test_every_public_name_loads() -> None:
     for name in sbformat.__all__:
         assert getattr(sbformat, name) is not None
     assert set(dir(sbformat)) >= set(sbformat.__all__)
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'$"):
         sbformat.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sbformat._ELSEWHERE)
+def test_a_name_of_another_library_is_answered_with_ours(name: str) -> None:
+    with pytest.raises(AttributeError, match="; sbformat") as caught:
+        getattr(sbformat, name)
+    assert set(re.findall(r"sbformat\.(\w+)", str(caught.value))) <= set(sbformat.__all__)
 
 
 def test_a_function_and_its_module_never_share_a_dotted_name() -> None:

@@ -61,6 +61,11 @@ def export_source(source: Any, folder: Path) -> Any:
     return report.nodes, report.inputs, report.outputs, report.constants
 
 
+def export_by_suffix(source: Any, folder: Path) -> Any:
+    report = sbformat.export(source, folder / "out.json", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.constants
+
+
 def export_graph(source: Any, folder: Path) -> Any:
     sbformat.export_graph(source, folder / "out.json", overwrite=True)
     tensors = sbformat.read(folder / "out.safetensors").entries
@@ -99,6 +104,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
     "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
+    "export": (export_by_suffix, PPO),
     "export_c": (export_source, PPO),
     "export_graph": (export_graph, PPO),
     "export_onnx": (export_model, PPO),

@@ -1,0 +1,138 @@
+"""``export``: a policy in the format that the name of the output ends in, as ``sbformat export`` chooses it.
+
+A format is a row of ``FORMATS``: what it is called, which file is written beside the output, and which arguments no
+other format has. The modules that write the formats are imported when one is chosen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import quote, require_type
+from sbformat.immutable import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sbformat.archive.archive import Archive
+    from sbformat.io.opening import SourceLike
+    from sbformat.policies.export.files import ExportReport
+    from sbformat.policies.run.policy import Policy
+
+
+class Format(Record):
+    """A format of exported policies."""
+
+    title: str
+    beside: str
+    """The suffix of the file that is written beside the output; empty for none."""
+    options: tuple[str, ...]
+    """Arguments of :func:`export` that other formats do not have."""
+
+
+FORMATS: Final = {
+    ".onnx": Format("an ONNX model", "", ("batch", "opset")),
+    ".c": Format("C source", ".h", ("name",)),
+    ".json": Format("a graph with its weights", ".safetensors", ()),
+}
+"""The formats, by the suffix of the output."""
+_NAME: Final = "policy"
+
+
+def export(
+    policy: Policy | Archive | SourceLike,
+    path: str | os.PathLike[str],
+    *,
+    outputs: Iterable[str] | None = None,
+    raw: bool = False,
+    overwrite: bool = False,
+    opset: int | None = None,
+    batch: str | int | None = None,
+    name: str | None = None,
+) -> ExportReport:
+    """Write a policy for programs without Python, in the format that the name of the file ends in.
+
+    ``.onnx`` is an ONNX model (:func:`export_onnx`), ``.c`` is C source with a header (:func:`export_c`), ``.json`` the
+    graph with its weights in ``.safetensors`` (:func:`export_graph`). ::
+
+        sbformat.export("agent.zip", "agent.onnx", outputs=("action", "value"))
+        sbformat.export("agent.zip", "agent.c", name="robot")
+
+    :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
+    :param path: of the file
+    :param outputs: names of outputs; by default ``action``, and all of them in JSON
+    :param raw: leave out what clips or scales a continuous action to the bounds of its space
+    :param overwrite: replace files that exist
+    :param opset: of ONNX: the version of its operators, 13 to 21; by default 17
+    :param batch: of ONNX: the name of the first axis, whose size is free, or its size; by default ``batch``
+    :param name: of C: what all names in the source begin with; by default that of the file
+    :return: the files, inputs and outputs
+    :raises ValueError: for another suffix, an argument of another format, and as the function of the format
+    :raises FileExistsError: when a file exists and ``overwrite`` is False
+    :raises SbformatError: as the function of the format
+    """
+    require_type(path, (str, os.PathLike), "a path")
+    target = os.fspath(path)
+    suffix = find_suffix(target)
+    given = {key: value for key, value in (("opset", opset), ("batch", batch), ("name", name)) if value is not None}
+    for key in given:
+        require_format(key, suffix)
+    options: dict[str, Any] = {"raw": raw, "overwrite": overwrite, **given}
+    if suffix == ".json":
+        from sbformat.policies.export.lowering import export_graph
+
+        return export_graph(policy, target, outputs=outputs, **options)
+    options["outputs"] = ("action",) if outputs is None else outputs
+    if suffix == ".c":
+        from sbformat.policies.c.export import export_c
+
+        return export_c(policy, target, **{"name": make_name(target), **options})
+    from sbformat.policies.onnx import export_onnx
+
+    return export_onnx(policy, target, **options)
+
+
+def find_suffix(path: str) -> str:
+    """Return the key of ``FORMATS`` that a path ends in.
+
+    :raises ValueError: for any other suffix, with the output that it is written beside
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in FORMATS:
+        return suffix
+    other = next((name for name, form in FORMATS.items() if form.beside == suffix != ""), "")
+    hint = f"; {suffix} is written beside the output {other}" if other else ""
+    raise ValueError(f"expected an output that ends in {', '.join(FORMATS)}, got {quote(path)}{hint}")
+
+
+def require_format(option: str, suffix: str) -> None:
+    """Refuse an argument of another format."""
+    for other, form in FORMATS.items():
+        if option in form.options and suffix != other:
+            raise ValueError(f"{option}: expected it with an output {other}, got {suffix}")
+
+
+def list_outputs(path: str) -> list[str]:
+    """Return the files that are written for an output."""
+    stem, suffix = os.path.splitext(path)
+    beside = FORMATS[suffix.lower()].beside
+    return [path, stem + (beside.upper() if suffix == ".C" else beside)] if beside else [path]
+
+
+def make_name(path: str) -> str:
+    """Return the name of a file as one that names in C can begin with.
+
+    >>> make_name("2 robots/walk (new).c")
+    'walk_new'
+    """
+    from sbformat.policies.c.export import KEYWORDS, LONGEST_NAME
+
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")
+    if not name:
+        return _NAME
+    if name[0].isdigit() or name in KEYWORDS:
+        name = f"{_NAME}_{name}"
+    return name[:LONGEST_NAME].rstrip("_")
