@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final

@@ -6,6 +6,8 @@ import ast
 import importlib
 import importlib.util
 import re
+import subprocess
+import sys
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -102,16 +104,62 @@ def test_a_pull_request_has_to_pass_three_workflows_and_a_release_all() -> None:
     assert called == {"conformance.yml", "full.yml", "lint.yml"}
 
 
+def test_the_sessions_that_a_pull_request_has_to_pass_are_documented() -> None:
+    ran = set()
+    for workflow in (load_yaml(path) for path in WORKFLOWS):
+        for job in workflow["jobs"].values() if "pull_request" in workflow[True] else ():
+            for step in job.get("steps", ()) if "if" not in job else ():
+                session = step.get("run", "").partition("nox --session ")[2]
+                ran |= set(expand_matrix(session, job.get("strategy", {}).get("matrix", {}))) - {""}
+    sentence = (
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("A pull request has to pass ")[2].partition(";")[0]
+    )
+    assert ran == set(re.findall(r"`([\w.-]+)`", sentence))
+
+
+@pytest.mark.lint
+def test_the_commands_that_test_the_promises_select_tests() -> None:
+    commands = re.findall(r"`python (-m pytest -m robustness [^`]+)`", (ROOT / "SECURITY.md").read_text("utf-8"))
+    assert len(commands) > 5
+    for command in commands:
+        arguments = [sys.executable, *command.split(), "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout[-500:]}"
+
+
 def test_a_release_is_signed_by_jobs_that_run_no_code_of_the_project() -> None:
-    jobs = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")["jobs"]
+    workflow = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")
+    jobs = workflow["jobs"]
+    assert workflow["permissions"] == {"contents": "read"}
     signing = {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})}
     assert signing == {"attest", "publish"}
     for name in signing:
         assert [step for step in jobs[name]["steps"] if "run" in step or "checkout" in step["uses"]] == []
     assert jobs["publish"]["environment"] == "pypi"
     assert jobs["publish"]["steps"][-1]["with"] == {"attestations": True}
-    assert set(jobs["attest"]["needs"]) == set(jobs) - signing
+    assert set(jobs["attest"]["needs"]) == set(jobs) - signing - {"release"}
     assert jobs["publish"]["needs"] == ["attest"]
+    assert jobs["release"]["needs"] == ["publish"]
+    assert jobs["release"]["permissions"] == {"contents": "write"}
+    assert [step for step in jobs["release"]["steps"] if "checkout" in step.get("uses", "")] == []
+
+
+def test_a_release_checks_its_tag_first_and_builds_the_documentation() -> None:
+    jobs = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")["jobs"]
+    commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert commands[0] == 'python .ci/release.py check "$GITHUB_REF_NAME"'
+    (checkout,) = [step for step in jobs["build"]["steps"] if "checkout" in step.get("uses", "")]
+    assert checkout["with"]["fetch-depth"] == 0
+    called = load_yaml(ROOT / ".github" / "workflows" / jobs["test"]["uses"].rpartition("/")[2])["jobs"]
+    assert "python -m nox --session docs" in [step.get("run") for step in called["docs"]["steps"]]
+
+
+def test_no_command_of_a_workflow_contains_an_expression_from_outside() -> None:
+    expressions = {
+        part for _, step in list_steps() for part in re.findall(r"\$\{\{\s*(.*?)\s*\}\}", step.get("run", ""))
+    }
+    assert len(expressions) > 1
+    assert [part for part in expressions if not part.startswith("matrix.")] == []
 
 
 def test_one_version_and_one_address() -> None:

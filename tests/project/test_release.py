@@ -121,7 +121,14 @@ def test_the_sdist_has_what_the_wheel_and_the_tests_need(dist: Path) -> None:
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "schema/FORMAT.md"} <= names
-    assert {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"} <= names
+    assert {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "NOTICE.md",
+        "SECURITY.md",
+        "docs/architecture.md",
+    } <= names
     assert {"noxfile.py", ".ci/run", ".github/workflows/test.yml", ".pre-commit-config.yaml"} <= names
     assert {f"schema/{name}.schema.json" for name in SCHEMAS} <= names
     assert "sbformat/py.typed" in names
