@@ -1,0 +1,315 @@
+"""Figures in documents are those of the code, of the files of the project, or of docs/speed.md.
+
+A figure is a row of ``FIGURES``: the document, the words around it, and what it has to be. Every number with a unit in
+the documents for users is in a row, or in ``UNCHECKED`` with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import re
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+import sbformat
+from tests.helpers.bundled import PPO, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+REAL: Final = "2,900"
+"""Real archives that the format was checked against; they are not in the repository."""
+AGENTS: Final = "111"
+"""Agents of rl-trained-agents, which are not in the repository."""
+WORDS: Final = ("no", "one", "two", "three", "four")
+
+
+@cache
+def read(name: str) -> str:
+    """The text of a document, with one space for each line end."""
+    return " ".join((ROOT / name).read_text("utf-8").split())
+
+
+def value(name: str) -> Any:
+    """The value of a constant, by its dotted name."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def find_constant(name: str, path: str) -> Any:
+    """The value of a constant of a program that is not imported."""
+    for node in ast.parse((ROOT / path).read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value is not None:
+            return ast.literal_eval(node.value)
+    raise KeyError(name)
+
+
+def find_part(name: str) -> str:
+    """Of how many cases a session of the noxfile runs one."""
+    text: str = find_constant(name, "noxfile.py")
+    return text.removeprefix("--one-in=")
+
+
+def find_default(option: str) -> str:
+    """The default of an option of ``python -m tests.mutation``."""
+    text = (ROOT / "tests" / "mutation" / "__main__.py").read_text("utf-8")
+    return re.findall(rf'"{option}", type=\w+, default=(\d+)', text)[0]
+
+
+def find_timeout() -> int:
+    """The seconds after which pytest ends a test."""
+    return int(re.findall(r"^timeout = (\d+)", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0])
+
+
+def count_vectors() -> str:
+    """The number of test vectors, rounded down."""
+    lines = sum(path.read_bytes().count(b"\n") for path in (ROOT / "conformance" / "vectors").glob("*.jsonl"))
+    return f"{lines // 100 * 100:,}"
+
+
+def find_speed(row: str, column: int) -> str:
+    """A cell of docs/speed.md, by the beginning of its row: ours is 1, theirs 3, the ratio 4."""
+    (line,) = [
+        line for line in (ROOT / "docs" / "speed.md").read_text("utf-8").splitlines() if line.startswith(f"| {row}")
+    ]
+    return line.strip("|").split("|")[column].strip()
+
+
+def count_optimizer_numbers() -> str:
+    """How many numbers Adam keeps for each weight of the bundled agent."""
+    archive = sbformat.read(PPO)
+    weights = sum(info.numel for info in archive.parameters["policy"].tensors().values())
+    state = archive.parameters["policy.optimizer"].tensors()
+    return WORDS[sum(info.numel for name, info in state.items() if "exp_avg" in name) // weights]
+
+
+def measure_payload() -> int:
+    """The bytes of the pickle in the command that makes a dangerous file."""
+    (text,) = set(
+        re.findall(r'":serialized:": ?"([^"]+)"', (ROOT / "docs" / "tutorials" / "is-it-safe.md").read_text())
+    )
+    return len(base64.b64decode(text))
+
+
+class Figure(NamedTuple):
+    """Figures of a document."""
+
+    document: str
+    pattern: str
+    """The words around them; each figure is a group."""
+    expected: Callable[[], Iterable[object]]
+
+
+FIGURES: Final = [
+    # files of the project
+    Figure("README.md", r"with more than ([\d,]+) \[test vectors\]", lambda: [count_vectors()]),
+    Figure("docs/index.md", r"with more than ([\d,]+) test vectors", lambda: [count_vectors()]),
+    Figure("docs/how-to/edit.md", r"optimizer state of Adam has (\w+) numbers", lambda: [count_optimizer_numbers()]),
+    Figure("docs/tutorials/is-it-safe.md", r"a pickle of (\d+) bytes", lambda: [measure_payload()]),
+    # measurements in docs/speed.md, which the others quote
+    Figure("README.md", r"takes ([\d.]+) times as long as with torch", lambda: [find_speed("an archive to arrays", 4)]),
+    Figure("README.md", r"first action ([\d.]+) times", lambda: [find_speed("from the start of a process", 4)]),
+    Figure(
+        "docs/comparison.md",
+        r"one archive takes ([\d.]+) times as long as one with torch, and (\d+ MB) instead of (\d+ MB)",
+        lambda: [
+            find_speed("the whole process", 4),
+            *(find_speed("the whole process", at).split(", ")[1] for at in (1, 3)),
+        ],
+    ),
+    Figure(
+        "docs/tutorials/run-without-torch.md",
+        r"starts in ([\d.]+ s) with (\d+ MB) of memory, where SB3 takes ([\d.]+ s) and (\d+ MB), "
+        r"and an action takes ([\d.]+ us)",
+        lambda: [
+            *(part for at in (1, 3) for part in find_speed("from the start of a process", at).split(", ")),
+            find_speed("the same, PPO", 1),
+        ],
+    ),
+    # measurements of files that are not in the repository: all documents say the same
+    *(
+        Figure(name, r"(?:about|among) ([\d,]+) real archives", lambda: [REAL])
+        for name in (
+            "SECURITY.md",
+            "schema/FORMAT.md",
+            "CHANGELOG.md",
+            "docs/hooks/limit_reference.py",
+            "sbformat/limits.py",
+            "docs/decisions/0003-two-levels-of-zip.md",
+        )
+    ),
+    *(
+        Figure(name, r"loads (\d) of the (\d+) agents", lambda: ["2", AGENTS])
+        for name in ("README.md", "docs/index.md", "docs/how-to/old-agent.md")
+    ),
+    Figure("docs/comparison.md", r"Of all (\d+) agents .*? loads the same (\d)", lambda: [AGENTS, "2"]),
+    # constants of the package
+    Figure("SECURITY.md", r"sends nothing for (\d+) seconds", lambda: [int(value("sbformat.io.urls.TIMEOUT"))]),
+    *(
+        Figure(name, pattern, lambda: [value("sbformat.io.opening.LARGE_FILE_BYTES") >> 20])
+        for name, pattern in (
+            ("SECURITY.md", r"a pickle of more than (\d+) MiB"),
+            ("docs/reference/files.md", r"archives of more than (\d+) MiB in chunks"),
+        )
+    ),
+    Figure(
+        "docs/how-to/remote.md",
+        r"nothing for (\d+) seconds.*? take (\d+) seconds longer than its bytes at (\d+) KiB",
+        lambda: [*[int(value("sbformat.io.urls.TIMEOUT"))] * 2, value("sbformat.io.remote.clients.SLOWEST") >> 10],
+    ),
+    Figure(
+        "docs/how-to/remote.md",
+        r"status ([\d, ]+)\) is tried again, (\w+) times at most, after half a second to (\d+) seconds.*?these (\d+)\.",
+        lambda: [
+            ", ".join(map(str, sorted(value("sbformat.io.remote.http._TEMPORARY")))),
+            WORDS[value("sbformat.io.remote.http._TRIES") - 1],
+            *[int(value("sbformat.io.remote.http._LONGEST_WAIT"))] * 2,
+        ],
+    ),
+    Figure(
+        "docs/how-to/catalogue.md",
+        r"no workers for (\d+) seconds",
+        lambda: [int(value("sbformat.parallel.WORKER_TIMEOUT"))],
+    ),
+    Figure(
+        "docs/how-to/scan-in-ci.md",
+        r"at most ([\d,]+) results",
+        lambda: [f"{value('sbformat.tools.scan.sarif.MAX_RESULTS'):,}"],
+    ),
+    Figure(
+        "docs/how-to/report.md",
+        r"the (\d+) tensors that changed most",
+        lambda: [value("sbformat.html_report.weights.MOST_OVERLAYS")],
+    ),
+    Figure(
+        "docs/reference/catalogue.md",
+        r"shortened to (\d+) characters.*? the first (\d+) keys .*? the (\d+) hyper-parameters",
+        lambda: [
+            value("sbformat.catalogue.rows._CELL"),
+            value("sbformat.catalogue.rows.MOST_KEYS"),
+            value("sbformat.catalogue.table_files.MOST_COLUMNS"),
+        ],
+    ),
+    Figure(
+        "docs/export/c.md", r"has at most (\d+) characters", lambda: [value("sbformat.policies.c.export.LONGEST_NAME")]
+    ),
+    Figure(
+        "docs/export/other.md",
+        r"about (\d+) operators",
+        lambda: [round(len(value("sbformat.policies.operators.OPERATORS")), -1)],
+    ),
+    Figure(
+        "docs/decisions/0001-no-pickle-on-the-read-path.md",
+        r"all (\d+) opcodes",
+        lambda: [len(value("sbformat.pkl.opcodes.OPCODES"))],
+    ),
+    # constants of the project's programs
+    Figure(
+        "docs/architecture.md",
+        r"at (\d+) and ([\d,]+) pixels",
+        lambda: [value("tests.helpers.browser.NARROW"), f"{value('tests.helpers.browser.WIDE'):,}"],
+    ),
+    Figure(
+        "CONTRIBUTING.md",
+        r"ended after (\d+) minutes and a test after (\d+)",
+        lambda: [find_constant("SESSION_MINUTES", ".ci/run_sessions.py"), find_timeout() // 60],
+    ),
+    Figure("CONTRIBUTING.md", r"runs one in (\d+) of the cases", lambda: [find_part("INTEROP_PART")]),
+    Figure("CONTRIBUTING.md", r"`--one-in (\d+)`\), `nox", lambda: [find_part("INTEROP_PART")]),
+    Figure("CONTRIBUTING.md", r"`nox -s browser` one in (\d+)", lambda: [find_part("BROWSER_PART")]),
+    Figure(
+        "CONTRIBUTING.md",
+        r"chooses (\d+) lines .*? number of lines \((\d+)\).*? at most \((\d+)\);.*? processes \((\d+)\)",
+        lambda: [*[find_default("--sample")] * 2, find_default("--seconds"), find_default("--jobs")],
+    ),
+]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.document}: {figure.pattern[:40]}")
+def test_a_figure_is_that_of_its_source(figure: Figure) -> None:
+    (found,) = re.findall(figure.pattern, read(figure.document))
+    assert list(found if isinstance(found, tuple) else (found,)) == [str(part) for part in figure.expected()]
+
+
+# -- completeness -------------------------------------------------------------------------------------
+
+UNIT: Final = re.compile(
+    r"\b\d[\d.,]*\s(?:bytes|k?B|[KMGT]i?B|m?s|us|seconds|minutes|hours|lines|vectors|archives|agents|processors|modules"
+    r"|requests|tensors|operators|opcodes|results|keys|tests)\b"
+)
+OTHER_TESTS: Final = {
+    "docs/speed.md": "its ratios: test_the_ratios_of_the_speeds_are_those_of_their_rows",
+    "docs/comparison.md": "its tables: nox -s scanners",
+    "docs/ten-million.md": "a calculation, whose numbers of measurements have their commands beside them",
+}
+UNCHECKED: Final = {
+    "SECURITY.md": {
+        "2 MB": "a promise: tests/robustness/test_memory.py and both test_hostile.py",
+        "2 s": "the same",
+        "64 MiB": "the same",
+    },
+    "docs/export/browser.md": {"14 MB": "onnxruntime-web 1.30", "4 MB": "onnxruntime-web 1.30"},
+    "docs/export/c.md": {
+        **dict.fromkeys(("100 bytes", "20 kB", "14 kB", "165 kB"), "the headers that the command writes"),
+        **dict.fromkeys(
+            ("1 kB", "2 kB", "3 kB", "4 kB", "8 kB", "9 kB", "10 kB", "32 kB", "0.5 kB", "0.9 kB"),
+            "measured with gcc 12 and clang 14 on x86-64",
+        ),
+        "8 MB": "Linux and macOS",
+    },
+    "docs/how-to/remote.md": {"200 MB": "an example", "2 GB": "an example"},
+    "docs/how-to/report.md": {"29.4 KiB": "describes a picture", "100,000 tensors": "a test of tests/browser"},
+    "docs/how-to/replay-buffer.md": {
+        **dict.fromkeys(("2 GiB", "37 MiB", "4 s"), "python -m benchmarks --only replay-buffer"),
+        "250 MiB": "measured once, with pyarrow 22",
+    },
+    "docs/how-to/scan-in-ci.md": {"90 MB": "the packages that the Dockerfile installs", "10 MB": "GitHub"},
+    "docs/reference/errors.md": {"130 bytes": "a pointer of Git LFS"},
+    "docs/reference/files.md": {"512 MiB": "python -m benchmarks --only convert-large", "40 MB": "the same"},
+    "docs/tutorials/is-it-safe.md": {"15 minutes": "for a reader"},
+    "docs/tutorials/old-agent.md": {"10 minutes": "for a reader"},
+    "docs/tutorials/run-without-torch.md": {"15 minutes": "for a reader"},
+}
+"""Numbers that no test compares with a source, with the reason."""
+PAGES: Final = [
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "decisions" not in path.parts  # which are not edited later
+]
+
+
+def read_prose(name: str) -> str:
+    """The text of a document without its programs and their output."""
+    text = (ROOT / name).read_text("utf-8")
+    return " ".join(re.sub(r"^```.*?^```|`[^`\n]*`|<!--.*?-->", "``", text, flags=re.DOTALL | re.MULTILINE).split())
+
+
+def test_every_number_with_a_unit_has_a_source() -> None:
+    assert len(PAGES) > 20
+    found = set()
+    for name in sorted({*PAGES} - {*OTHER_TESTS}):
+        patterns = [row.pattern for row in FIGURES if row.document == name]
+        checked = " ".join(match[0] for pattern in patterns for match in re.finditer(pattern, read(name)))
+        found |= {(name, match[0]) for match in UNIT.finditer(read_prose(name))}
+        found -= {(name, figure) for figure in UNIT.findall(checked)}
+    assert found == {(name, figure) for name, figures in UNCHECKED.items() for figure in figures}
+
+
+def test_the_ratios_of_the_speeds_are_those_of_their_rows() -> None:
+    units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "": 1.0}
+    compared = 0
+    ours = ""
+    for line in (ROOT / "docs" / "speed.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 5:
+            ours = cells[1] or ours  # a row without a name is another rival of the row before
+            times = [re.match(r"([\d.]+) ?(s|ms|us|)(?:,|$)", cell) for cell in (ours, cells[3])]
+            if cells[4].replace(".", "").isdigit() and all(times):
+                first, second = (float(found[1]) * units[found[2]] for found in times if found)
+                assert first / second == pytest.approx(float(cells[4]), rel=0.2), line
+                compared += 1
+    assert compared > 15
