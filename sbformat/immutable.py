@@ -120,7 +120,7 @@ else:
             return render_record(self)
 
 
-__all__ = ["FrozenDict", "FrozenList", "Record", "freeze", "shorten", "thaw"]
+__all__ = ["FrozenDict", "FrozenList", "Record", "Rows", "freeze", "shorten", "thaw"]
 
 _MUTABLE: Final = (dict, list)
 
@@ -228,6 +228,18 @@ def thaw(value: Any) -> Any:
         for key, part in old.items() if isinstance(old, dict) else enumerate(old):
             new[key] = copy(part)
     return root
+
+
+class Rows(tuple[Any, ...]):
+    """A tuple of records of one class, which a notebook displays as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        from sbformat.notebook import render_output, render_records
+
+        return render_output("", [render_records("", self)])
 
 
 # -- the repr of fields -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.archive.archive import Lazy
 from sbformat.immutable import Record
 from sbformat.notebook import BADGES, MAX_ROWS, Markup, escape_text, fold, render_badge, render_output, render_table
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, with_data, zipped
@@ -357,6 +358,19 @@ def test_hyperparameters_are_a_table() -> None:
     assert "clip_range constant 0.2" in page.text
     page = Page(archive.data._repr_html_())  # type: ignore[attr-defined]
     assert "policy_kwargs {'net_arch': [8, 8]}" in page.text
+
+
+def test_a_comparison_of_systems_is_a_table() -> None:
+    rows = sbformat.compare_system(PPO)
+    assert rows == tuple(rows)
+    assert Page(rows._repr_html_()).text.startswith("name saved here matters why OS Linux")  # type: ignore[attr-defined]
+
+
+def test_the_names_of_a_mapping_are_escaped_and_counted() -> None:
+    mapping = Lazy({f"{number}\x1b[31m{'x' * 500}": "" for number in range(1000)}, str, "entry")
+    assert repr(mapping).startswith("<1000 of 0\\x1b[31mxxx")
+    assert repr(mapping).isprintable()
+    assert len(repr(mapping)) < 1000
 
 
 # -- every public class -------------------------------------------------------------------------------

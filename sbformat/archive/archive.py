@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -20,7 +21,7 @@ from sbformat.archive.entries import ReadOptions, parse_system_info, parse_versi
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_NAMES: Final = 8  # of a mapping, in its repr
 _VERIFIED_BYTES: Final = 1 << 18
 """An entry up to this size that cannot be decoded is fetched whole, to find out whether it is damaged."""
 _VARIABLES_ENTRIES: Final = (constants.PYTORCH_VARIABLES_ENTRY, constants.TENSORS_ENTRY)
@@ -580,7 +582,8 @@ class Lazy(Mapping[str, T]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} of {', '.join(self)}>"
+        more = ", \u2026" if len(self) > _MOST_NAMES else ""
+        return f"<{len(self)} of {', '.join(escape(name, 60) for name in islice(self, _MOST_NAMES))}{more}>"
 
 
 class ReadOnlyArchive(Archive):

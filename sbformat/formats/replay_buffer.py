@@ -419,7 +419,11 @@ class ReplayBuffer:
 
         hidden = ("type", "is_known", "arrays", "infos", "limits", "layout", "offline")
         facts = [(name, getattr(self, name)) for name in self.__dataclass_fields__ if name not in hidden]
-        rows = [(name, render_line(value) if "space" in name else describe_value(value)) for name, value in facts]
+        rows = [
+            (name, render_line(value) if "space" in name else describe_value(value))
+            for name, value in facts
+            if value is not None
+        ]
         header = ("array", "dtype", "shape", "size")
         arrays = [
             (name, info.dtype, " x ".join(map(str, info.shape)), format_size(len(info.buffer)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.data import has_pickle
 from sbformat.errors import SbformatError, escape
-from sbformat.immutable import Record
+from sbformat.immutable import Record, Rows
 from sbformat.known import changes
 from sbformat.known.changes import parse_release
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -100,7 +100,7 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
         needed = _NEEDED.get(name) if sides.here is None else None
         outcome = judge(sides) if needed is None else (True, f"{needed} is not installed here.")
         rows.append(SystemRow(name, sides.saved, sides.here, *outcome))
-    return tuple(rows)
+    return Rows(rows)
 
 
 def find_release(name: str) -> str | None:

@@ -152,7 +152,7 @@ class VecNormalize(_Comparable):
         found = self.obs_rms if isinstance(self.obs_rms, dict) else {"observation": self.obs_rms}
         statistics = {key: part for key, part in (*found.items(), ("return", self.ret_rms)) if part is not None}
         settings = (*NUMBERS, *FLAGS, "norm_obs_keys", "num_envs")
-        facts = [(name, describe_value(getattr(self, name))) for name in settings]
+        facts = [(name, describe_value(getattr(self, name))) for name in settings if getattr(self, name) is not None]
         spaces = {name: getattr(self, name) for name in ("observation_space", "action_space")}
         facts += [(name, render_line(space)) for name, space in spaces.items() if space is not None]
         parts = [_render_rows(statistics), render_table("settings", (), facts)]
