@@ -209,6 +209,11 @@ FIGURES: Final = [
     ),
     # constants of the project's programs
     Figure(
+        "conformance/README.md",
+        r"nested more than (\d+) levels deep",
+        lambda: [value("conformance.runner.commands.LEVELS_ALLOWED")],
+    ),
+    Figure(
         "docs/architecture.md",
         r"at (\d+) and ([\d,]+) pixels",
         lambda: [value("tests.helpers.browser.NARROW"), f"{value('tests.helpers.browser.WIDE'):,}"],
@@ -247,6 +252,12 @@ OTHER_TESTS: Final = {
     "docs/ten-million.md": "a calculation, whose numbers of measurements have their commands beside them",
 }
 UNCHECKED: Final = {
+    "CONTRIBUTING.md": {
+        **dict.fromkeys(("2 GB", "4 GB", "6 GB"), "packages of others that a session installs"),
+        "40 lines": "advice",
+    },
+    "benchmarks/README.md": {"9 MB": "the size of CPython in memory"},
+    "conformance/README.md": {"20 seconds": "measured once, with two processors"},
     "SECURITY.md": {
         "2 MB": "a promise: tests/robustness/test_memory.py and both test_hostile.py",
         "2 s": "the same",
@@ -277,7 +288,11 @@ UNCHECKED: Final = {
 """Numbers that no test compares with a source, with the reason."""
 PAGES: Final = [
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for path in (
+        *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
+        *(ROOT / name / "README.md" for name in ("conformance", "benchmarks")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
     if "decisions" not in path.parts  # which are not edited later
 ]
 
@@ -285,7 +300,7 @@ PAGES: Final = [
 def read_prose(name: str) -> str:
     """The text of a document without its programs and their output."""
     text = (ROOT / name).read_text("utf-8")
-    return " ".join(re.sub(r"^```.*?^```|`[^`\n]*`|<!--.*?-->", "``", text, flags=re.DOTALL | re.MULTILINE).split())
+    return " ".join(re.sub(r"^```.*?^```|^ {4}[^\n]*|`[^`\n]*`|<!--.*?-->", "``", text, flags=re.DOTALL | re.MULTILINE).split())
 
 
 def test_every_number_with_a_unit_has_a_source() -> None:
