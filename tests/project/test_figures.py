@@ -300,7 +300,8 @@ PAGES: Final = [
 def read_prose(name: str) -> str:
     """The text of a document without its programs and their output."""
     text = (ROOT / name).read_text("utf-8")
-    return " ".join(re.sub(r"^```.*?^```|^ {4}[^\n]*|`[^`\n]*`|<!--.*?-->", "``", text, flags=re.DOTALL | re.MULTILINE).split())
+    code = re.compile(r"^```.*?^```|^ {4}[^\n]*|`[^`\n]*`|<!--.*?-->", re.DOTALL | re.MULTILINE)
+    return " ".join(code.sub("``", text).split())
 
 
 def test_every_number_with_a_unit_has_a_source() -> None:
