@@ -65,6 +65,11 @@ def find_timeout() -> int:
     return int(re.findall(r"^timeout = (\d+)", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0])
 
 
+def find_oldest_python() -> str:
+    """The oldest Python that the package can be installed for."""
+    return re.findall(r'^requires-python = ">=(.*)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0]
+
+
 def count_vectors() -> str:
     """The number of test vectors, rounded down."""
     lines = sum(path.read_bytes().count(b"\n") for path in (ROOT / "conformance" / "vectors").glob("*.jsonl"))
@@ -110,6 +115,13 @@ FIGURES: Final = [
     Figure("docs/index.md", r"with more than ([\d,]+) test vectors", lambda: [count_vectors()]),
     Figure("docs/how-to/edit.md", r"optimizer state of Adam has (\w+) numbers", lambda: [count_optimizer_numbers()]),
     Figure("docs/tutorials/is-it-safe.md", r"a pickle of (\d+) bytes", lambda: [measure_payload()]),
+    *(
+        Figure(name, pattern, lambda: [find_oldest_python()])
+        for name, pattern in (
+            ("docs/install.md", r"needs Python ([\d.]+) or newer"),
+            ("CONTRIBUTING.md", r"Python ([\d.]+) or newer; nothing else"),
+        )
+    ),
     # measurements in docs/speed.md, which the others quote
     Figure("README.md", r"takes ([\d.]+) times as long as with torch", lambda: [find_speed("an archive to arrays", 4)]),
     Figure("README.md", r"first action ([\d.]+) times", lambda: [find_speed("from the start of a process", 4)]),
