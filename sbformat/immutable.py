@@ -248,6 +248,7 @@ _LONGEST: Final = 300  # characters of a field
 _ITEMS: Final = 8  # of a list or dict that are shown
 _LEVELS: Final = 3
 _BITS: Final = 256
+_BYTES: Final = 16
 _BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", FrozenList: "[]"}
 
 
@@ -258,9 +259,11 @@ def shorten(value: Any, levels: int = _LEVELS) -> str:
     '[1, [2, [3, ...]], 0, 1, 2, 3, 4, 5, ... 102 in all]'
     """
     kind = type(value)
-    if isinstance(value, (str, bytes, bytearray)):
+    if isinstance(value, str):
         text = repr(value[:_LONGEST])
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]}... {len(value):,} in all"
+    if isinstance(value, (bytes, bytearray)):
+        return repr(value) if len(value) <= _BYTES else f"{value[:_BYTES]!r}... {len(value):,} in all"
     if kind is int and value.bit_length() > _BITS:  # Python does not write integers of many digits
         return f"<an integer of {value.bit_length():,} bits>"
     if kind in _BRACKETS:

@@ -429,6 +429,9 @@ class Weights:
         self._described, self._budget = graph.weights, budget
         self._made: dict[str, Array] = {}
 
+    def __repr__(self) -> str:
+        return f"<Weights: {len(self._described)} arrays, by the names in Graph.weights>"
+
     def __contains__(self, name: str) -> bool:
         return name in self._described
 
