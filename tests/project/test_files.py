@@ -15,6 +15,7 @@ import pytest
 
 import sbformat
 from tests.helpers.bundled import ROOT
+from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
-GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md", "rules.md")}
+GENERATED = {ROOT / "docs" / name for name in load_hook("site_pages").GENERATED}
 """Pages that only the site has."""
 BY_HAND = {"newest"}
 """Sessions that no workflow runs: what they install changes."""
