@@ -373,6 +373,23 @@ def test_the_names_of_a_mapping_are_escaped_and_counted() -> None:
     assert len(repr(mapping)) < 1000
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_in_reports_and_statistics_are_displayed_as_text(text: str) -> None:
+    statistics = sbformat.RunningMeanStd(mean=np.zeros(2), var=np.ones(2), count=1.0)
+    check_display(sbformat.VecNormalize(obs_rms={text: statistics}, ret_rms=None, norm_reward=False))
+    check_display(sbformat.EvaluationReport((1.0,), (1,), True, 0, False, text, (text,) * 1000))
+    reason = sbformat.TargetReason("class", text, (text,) * 1000, text, (text,) * 1000)
+    check_display(sbformat.TargetReport("2.9.2", text, (reason,) * 1000))
+
+    def change(data: dict[str, Any]) -> None:
+        data.update({f"{number}{text}": text for number in range(100)}, policy_class=text)
+
+    archive = sbformat.reads(with_data(change))
+    check_display(sbformat.inspect(archive))
+    assert Page(archive.data._repr_html_()).text.isprintable()  # type: ignore[attr-defined]
+    assert Page(archive.hyperparameters()._repr_html_()).text.isprintable()
+
+
 # -- every public class -------------------------------------------------------------------------------
 
 EXAMPLES: Final[dict[str, Callable[[], Any]]] = {
