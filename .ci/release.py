@@ -23,6 +23,7 @@ URL: Final = "https://github.com/sbformat/sbformat"
 VERSION: Final = r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _NOTHING_YET: Final = "not released yet"
+_INSTALL: Final = "`pip install 'sbformat[cli]'` installs it from the package index.\n"
 
 
 class Edit(NamedTuple):
@@ -47,8 +48,8 @@ EDITS: Final = (
     ),
     Edit("docs/how-to/scan-in-ci.md", rf"\b(release |sbformat@v|rev: v){VERSION}\b", r"\g<1>{version}"),
     Edit("CHANGELOG.md", rf"^The first release will be {VERSION}\.\n\n", "", is_always_there=False),
-    Edit("README.md", rf"^Version {VERSION} is {_NOTHING_YET}\. ", "", is_always_there=False),
-    Edit("docs/index.md", rf"^Version {VERSION} is {_NOTHING_YET}\. ", "", is_always_there=False),
+    Edit("README.md", rf"^Version {VERSION} is {_NOTHING_YET}\. ", _INSTALL, is_always_there=False),
+    Edit("docs/index.md", rf"^Version {VERSION} is {_NOTHING_YET}\. ", _INSTALL, is_always_there=False),
     Edit("docs/how-to/scan-in-ci.md", r" Until it is published, (?:.*\n)*?\n", "\n\n", is_always_there=False),
     Edit(
         "docs/install.md",
