@@ -83,7 +83,6 @@ def test_scan_examines_every_file_of_a_folder(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("windows_folders")
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="does not know junctions")
 def test_a_junction_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "junction").mkdir()
     for name in ("a.zip", "junction/b.zip"):

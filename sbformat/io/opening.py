@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -287,7 +286,7 @@ _BLOBS: Final = "blobs"
 
 def is_link(item: os.DirEntry[str]) -> bool:
     """Return whether an item of a folder leads to another: a symbolic link, or a junction of Windows."""
-    return item.is_symlink() or (sys.version_info >= (3, 12) and item.is_junction())
+    return item.is_symlink() or bool(getattr(item, "is_junction", bool)())  # from Python 3.12
 
 
 def find_roots(folder: str) -> tuple[str, ...]:

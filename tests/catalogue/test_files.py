@@ -175,5 +175,5 @@ def test_parquet_without_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[catalog\]'"):
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[catalog\]"'):
         find_format("runs.parquet")

@@ -240,7 +240,7 @@ def test_rows_of_a_folder_that_cannot_be_listed_are_kept(tmp_path: Path, monkeyp
 
 def test_urls_without_their_packages_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[remote\]'"):
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[remote\]"'):
         update(["https://example.org/agent.zip"], str(tmp_path / "out.csv"))
     assert list(tmp_path.iterdir()) == []
 

@@ -126,5 +126,5 @@ def test_more_values_than_the_largest_number_are_refused(
 
 def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[yaml\]'"):
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[yaml\]"'):
         read(tmp_path, "a: 1")

@@ -161,7 +161,7 @@ def test_an_existing_page_is_kept_without_overwrite(tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
 def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(sbformat.UnsupportedError, match=rf"{package}.*pip install 'sbformat\[report\]'"):
+    with pytest.raises(sbformat.UnsupportedError, match=rf'{package}.*pip install "sbformat\[report\]"'):
         sbformat.report(PPO, tmp_path / "page.html")
 
 

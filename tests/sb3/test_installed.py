@@ -18,7 +18,7 @@ AGENT = ARCHIVES / "ppo-cartpole.zip"
 def test_without_sb3_the_error_names_the_extra(algorithm: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("stable_baselines3", "sb3_contrib"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[sb3\]'"):
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[sb3\]"'):
         sbformat.sb3.load(algorithm, AGENT)
 
 

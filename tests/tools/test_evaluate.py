@@ -236,7 +236,7 @@ def test_a_vectorized_environment_is_refused() -> None:
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[gym\]'"):
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[gym\]"'):
         sbformat.evaluate(PPO, "CartPole-v1")
 
 

@@ -252,7 +252,7 @@ def test_spaces_have_the_shape_of_an_element() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("gymnasium") is not None, reason="gymnasium is installed")
 def test_a_space_says_what_to_install_for_gymnasium() -> None:
-    with pytest.raises(UnsupportedError, match=r"gymnasium is not installed: pip install 'sbformat\[gym\]'"):
+    with pytest.raises(UnsupportedError, match=r'gymnasium is not installed: pip install "sbformat\[gym\]"'):
         Discrete("gym", 2, 0, "<i8", None).to_gymnasium()
 
 

@@ -303,7 +303,7 @@ def test_a_file_is_replaced_only_when_requested(tmp_path: Path) -> None:
 
 def test_the_package_onnx_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(sbformat.UnsupportedError, match=r"package onnx is needed: pip install 'sbformat\[onnx\]'"):
+    with pytest.raises(sbformat.UnsupportedError, match=r'package onnx is needed: pip install "sbformat\[onnx\]"'):
         sbformat.export_onnx(PPO, tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
 
