@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
-_WIDEST: Final = 120
-"""Characters that a column is aligned to: a longer cell moves the rest of its row alone."""
+_WIDEST: Final = 80
+"""Characters of a cell that widens its column: a longer one moves the rest of its row alone."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 _NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -83,7 +83,7 @@ def render_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Co
     :param right: columns that are right-aligned
     """
     cells = [header, *rows] if header else rows
-    widths = [min(max(len(row[column]) for row in cells), _WIDEST) for column in range(len(cells[0]))]
+    widths = [max((len(cell) for cell in column if len(cell) <= _WIDEST), default=0) for column in zip(*cells)]
     lines = []
     for row in cells:
         parts = [
