@@ -255,6 +255,7 @@ def test_a_table_of_a_paper_that_is_too_long_says_so(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog, "_MOST", 2)
+    monkeypatch.setattr(catalog.opt, "shows_whole", lambda: False)
     write(tmp_path / "runs.csv", [make_row(f"{number}.zip") for number in range(3)])
     _, out, err = run(capsys, tmp_path / "runs.csv", "--format", "markdown", "--columns", "source")
     assert (out.count(".zip"), err) == (2, "sbformat: only the first 2 rows are printed; --format csv prints all\n")

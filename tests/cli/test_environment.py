@@ -9,6 +9,7 @@ import pytest
 import sbformat
 from sbformat.cli import _files, _options, build_parser, main
 from tests.helpers.bundled import PPO, SAC
+from tests.helpers.reports import unfold
 from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def fail(capsys: Capture, *words: object) -> str:
     with pytest.raises(SystemExit) as ended:
         main([*map(str, words)])
     assert ended.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
+    return unfold(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from tests.helpers.bundled import PPO
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 from tests.helpers.vector_files import write_vector
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_an_error_names_the_file(
     if content is not None:
         path.write_bytes(content)
     assert main(["edit", str(PPO), "-o", str(tmp_path / "o.zip"), "--set", f"gamma=@{path}"]) == 2
-    assert capsys.readouterr().err.startswith(f"sbformat: {path}: {message}")
+    assert unfold(capsys.readouterr().err).startswith(f"sbformat: {path}: {message}")
 
 
 def test_predict_reads_its_options_from_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

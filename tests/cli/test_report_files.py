@@ -12,7 +12,7 @@ import pytest
 from sbformat.cli import _output, build_parser, main, validate
 from tests.helpers.bundled import ARCHIVES, PPO, changed
 from tests.helpers.forks import run_fresh
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,12 +77,12 @@ def test_a_file_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFi
     output = tmp_path / "report.json"
     output.write_text("mine")
     assert main(["inspect", str(PPO), "-o", str(output)]) == 2
-    assert capsys.readouterr() == ("", f"sbformat: {output} already exists; --force overwrites it\n")
+    assert capsys.readouterr() == ("", f"sbformat: {output} already exists\n  hint: --force overwrites it\n")
     assert read(output) == "mine"
     assert main(["inspect", str(PPO), "-o", str(output), "--force"]) == 0
     assert parse_reports(read(output))[0]["path"] == str(PPO)
     assert main(["inspect", str(PPO), "-o", str(tmp_path / "no" / "report.json")]) == 2
-    assert "cannot write: there is no folder " in capsys.readouterr().err
+    assert "cannot write: there is no folder " in unfold(capsys.readouterr().err)
     assert os.listdir(tmp_path) == ["report.json"]
 
 

@@ -160,8 +160,10 @@ def test_a_file_that_was_not_read_is_not_called_invalid(capsys: pytest.CaptureFi
 # -- standard input and output ------------------------------------------------------------------------
 
 
-NO_STDIN: Final = {("edit", "--weights"), ("unbundle", "--vecnormalize")}
-"""Arguments that are files, but not standard input: the format is that of the suffix; a file that is written."""
+NO_STDIN: Final = {
+    ("edit", "--weights"), ("unbundle", "--vecnormalize"), ("scan", "--baseline"), ("scan", "--write-baseline")
+}  # fmt: skip
+"""Arguments that are files, but not standard input: the suffix is the format, or they are kept or written."""
 
 
 def test_the_help_says_what_can_be_standard_input() -> None:
