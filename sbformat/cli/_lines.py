@@ -91,7 +91,7 @@ def _read_lines(file: IO[bytes], most: int) -> Iterator[tuple[int, bytes]]:
             pass
         number += 1
         if number == 1 and line.startswith(_json.UTF_16):
-            raise UnsupportedError("expected JSON Lines in UTF-8, got UTF-16: write the file with -Encoding utf8")
+            raise UnsupportedError("expected JSON Lines in UTF-8, got UTF-16: in PowerShell, Out-File -Encoding utf8")
         line = (_json.decode_bytes(line) if number == 1 else line).strip(_BLANK)
         if line:
             yield number, line
