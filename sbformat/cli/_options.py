@@ -424,7 +424,8 @@ def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) 
         found = sorted(name for name, text in os.environ.items() if name.startswith(LIMIT_PREFIX) and text)
         limits = [_parse_variable(name, partial(_parse_limit_of, name), os.environ[name]) for name in found]
         args.limit = [*limits, *args.limit]
-    if "format" in args and args.format is None and getattr(args, "report_output", None):
+    has_file = getattr(args, "report_output", None) and not getattr(args, "lines", False)  # of predict: JSON Lines
+    if "format" in args and args.format is None and has_file:
         args.format = _find_format(args.report_output, parser)
     for option_name, value in _DEFAULTS.items():
         if getattr(args, option_name, value) is None:

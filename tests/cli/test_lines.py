@@ -281,6 +281,13 @@ def test_lines_come_from_a_file(stream: Stream, tmp_path: Path) -> None:
     assert err.startswith("sbformat: --observation: invalid: expected - or @FILE with --lines")
 
 
+@pytest.mark.parametrize("name", ["actions.jsonl", "actions.json", "actions"])
+def test_lines_go_to_a_file_of_any_suffix(stream: Stream, tmp_path: Path, name: str) -> None:
+    output = tmp_path / name
+    assert stream.run(LINE * 2, PPO, "-o", output) == (0, [], "")
+    assert output.read_text("utf-8") == "1\n1\n"
+
+
 def test_an_agent_that_cannot_be_loaded_reads_no_line(stream: Stream) -> None:
     status, answers, err = stream.run(LINE, "nowhere.zip")
     assert (status, answers, err) == (2, [], "sbformat: nowhere.zip: cannot open: No such file or directory\n")
