@@ -68,6 +68,8 @@ class FileData(Record):
     """The size in bytes of a remote file, and its ETag, commit or time when it was opened."""
     training: Training | None = None
     """Of an agent, what the logs and settings beside it say."""
+    beside: Beside | None = None
+    """Of an agent, the files that belong to it."""
 
     @property
     def is_broken(self) -> bool:
@@ -138,9 +140,12 @@ def collect_file(
 
 
 def add_training(file: FileData, beside: Beside | None, limits: Limits) -> FileData:
-    """Return a file with what the logs and settings that belong to it say; the same file if it is not an agent."""
+    """Return a file with what belongs to it, and what logs and settings of that say; not of what is not an agent."""
     is_agent = file.inspected is not None and file.inspected.format in AGENTS
-    if not is_agent or beside is None or not (beside.logs or beside.settings):
+    if not is_agent or beside is None:
+        return file
+    file = file._replace(beside=beside)
+    if not (beside.logs or beside.settings):
         return file
     digest = beside.digest()
     read = _read_training if digest else _read_training.__wrapped__  # it is not known whether remote logs changed

@@ -27,6 +27,7 @@ from sbformat.data import LargeValue, Serialized
 from sbformat.errors import escape
 from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
+from sbformat.io.opening import join_path
 from sbformat.io.urls import find_scheme, is_url
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.hyperparameters import Hyperparameter
-    from sbformat.folders.logs import Training
+    from sbformat.folders.logs import Curve, Training
     from sbformat.folders.trees import Beside
     from sbformat.policies.describe import Summary
     from sbformat.schema import Problem
@@ -97,15 +98,16 @@ FACTS: Final = {
     "last_evaluation_timesteps": "Timesteps of the last evaluation",
     "parameters": "Parameters",
     "size": "Size",
+    "statistics": "Statistics",
     "kind": "Kind",
     "observation_space": "Observation space",
     "action_space": "Action space",
 }
 """The columns that are not hyper-parameters, with their titles."""
 OF_TRAINING: Final = (
-    "env", "best_evaluation", "best_evaluation_timesteps", "last_evaluation", "last_evaluation_timesteps",
+    "env", "statistics", "best_evaluation", "best_evaluation_timesteps", "last_evaluation", "last_evaluation_timesteps",
 )  # fmt: skip
-"""Those of them that logs and settings beside an agent have."""
+"""Those of them that are about files beside an agent: statistics, logs and settings."""
 _IN_FACTS: Final = frozenset({"policy_class", "policy", "num_timesteps", "observation_space", "action_space"})
 """Keys of ``data`` that have a column of another name."""
 
@@ -134,6 +136,17 @@ class Remark(Record):
     message: str
 
 
+class RunCurve(Record):
+    """How the reward of a run rose, by the logs beside its agents."""
+
+    logs: tuple[str, ...]
+    """The paths of the logs and settings: the same for all agents of a run."""
+    kind: str
+    """``evaluations`` or ``training``, as the fields of :class:`~sbformat.folders.logs.Training`."""
+    curve: Curve
+    """At most 100 points."""
+
+
 class FileRow(Record):
     """The cells of a file in the table; they can be sent between processes."""
 
@@ -145,6 +158,9 @@ class FileRow(Record):
     omitted: int
     failure: Failure | None
     is_broken: bool
+    statistics: tuple[str, ...] = ()
+    """The paths of the statistics of VecNormalize that belong to an agent."""
+    run: RunCurve | None = None
 
 
 def collect_row(file: FileData) -> FileRow:
@@ -168,7 +184,26 @@ def collect_row(file: FileData) -> FileRow:
         omitted=omitted + (file.scanned.omitted if file.scanned is not None else 0),
         failure=file.failure,
         is_broken=file.is_broken,
+        statistics=_join_paths(file.beside, file.beside.statistics) if file.beside is not None else (),
+        run=_find_curve(file),
     )
+
+
+def _join_paths(beside: Beside, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(join_path(beside.top, name) for name in names)
+
+
+_MOST_POINTS: Final = 100  # of a curve of a row
+
+
+def _find_curve(file: FileData) -> RunCurve | None:
+    """Return the curve of evaluations, or else that of training."""
+    for kind in ("evaluations", "training"):
+        curve = getattr(file.training, kind, None)
+        if curve is not None and file.beside is not None:
+            logs = _join_paths(file.beside, (*file.beside.logs, *file.beside.settings))
+            return RunCurve(logs, kind, curve.thin(_MOST_POINTS))
+    return None
 
 
 def make_lost_row(report: dict[str, Any]) -> FileRow:
@@ -212,6 +247,8 @@ def make_cells(file: FileData) -> dict[str, Cell]:
         cells["mean_reward"] = _make_measure(mean)
         cells["episodes"] = _make_count(len(episodes.rewards))
     cells |= _list_hyperparameters(values)
+    if file.beside is not None:
+        cells["statistics"] = make_text(file.beside.name(file.beside.statistics))
     if file.training is not None:
         cells |= _describe_training(file.training)
         if file.training.seed is not None and ("seed" not in cells or cells["seed"].value is None):
