@@ -11,6 +11,7 @@ import json
 import math
 import os
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,23 +23,29 @@ from sbformat.catalogue.rows import GROUPS, SENTENCE
 from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.html_report.curves import CURVES
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.page import format_number, format_shape, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
+from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.spaces import Space
+from sbformat.known.types import ConstantSchedule
 from sbformat.policies.describe import list_tables
 from sbformat.rendering import count_noun, format_size
 from sbformat.values.render import render_line
+from sbformat.values.schedule_meaning import find_meaning, sample, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.catalogue.collect import FileData
     from sbformat.formats.vecnormalize import RunningMeanStd
+    from sbformat.policies.describe import Layer
     from sbformat.tools.inspect import InspectReport
+    from sbformat.values.schedule_meaning import Meaning
 
 
 OTHERS: Final = "Other values"
@@ -53,6 +60,8 @@ class Setting(Record):
     value: str
     note: str
     """How it is stored, unless as JSON; or why it could not be decoded."""
+    schedule: Meaning | None = None
+    """What it computes, if that changes during the training."""
 
 
 class SpaceRow(Record):
@@ -67,9 +76,20 @@ class SpaceRow(Record):
     """The name and the text of each space in a Dict or Tuple."""
 
 
-def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
-    """Return the settings by group; groups without settings are left out, and files of one object have one group."""
+RATE, RATE_SCHEDULE = "learning_rate", "lr_schedule"
+"""What the user gave, and the schedule that SB3 makes of it."""
+_START_TIME: Final = "start_time"
+_NANOSECONDS: Final = 10**14  # a greater time counts these, as newer releases of SB3 do, and not seconds
+
+
+def list_settings(report: InspectReport, *, repeats_rate: bool = False) -> dict[str, list[Setting]]:
+    """Return the settings by group; groups without settings are left out, and files of one object have one group.
+
+    :param repeats_rate: whether to list ``lr_schedule`` beside a ``learning_rate`` that says the same
+    """
     found = {key: value for key, value in (report.hyperparameters or {}).items() if key not in _SPACES}
+    if not repeats_rate and is_rate_repeated(found):
+        del found[RATE_SCHEDULE]
     groups: dict[str, list[Setting]] = {}
     for group, keys in () if report.format in OBJECTS else GROUPS.items():
         groups[group] = [make_setting(key, found.pop(key)) for key in keys if key in found]
@@ -77,14 +97,52 @@ def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
     return {group: rows for group, rows in groups.items() if rows}
 
 
+def is_rate_repeated(values: Mapping[str, Hyperparameter]) -> bool:
+    """Return whether ``lr_schedule`` is the ``learning_rate``, as a number, or as the same function."""
+    if not {RATE, RATE_SCHEDULE} <= set(values):
+        return False
+    rate, schedule = values[RATE].value, values[RATE_SCHEDULE].value
+    one, other = find_meaning(rate).schedule, find_meaning(schedule).schedule
+    if isinstance(one, ConstantSchedule) and isinstance(other, ConstantSchedule):
+        return one.value == other.value  # an integer, of which SB3 makes a float
+    try:
+        if one is not None:
+            return one == other
+        return not isinstance(rate, Serialized) and bool(unwrap(rate) == unwrap(schedule))
+    except RecursionError:  # two functions with values too deep to be compared: both are listed
+        return False
+
+
 def make_setting(name: str, found: Hyperparameter) -> Setting:
     """Return a value of ``data`` as text."""
     value = found.value
+    if name == _START_TIME and (time := render_time(value)):
+        return Setting(name, time, "")
     if found.how == "json":
         return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
     if isinstance(value, Serialized):
         return Setting(name, describe_undecoded(value), found.why or "")
-    return Setting(name, render_line(value, name), found.why or "")
+    meaning = find_meaning(value, examines=name in EXAMINED_KEYS)
+    schedule = meaning.schedule
+    is_known = schedule is not None and not meaning.is_from_bytecode  # then the name of a function says no more
+    shown = schedule.value if is_known and isinstance(schedule, ConstantSchedule) else schedule if is_known else value
+    changing = None if isinstance(schedule, ConstantSchedule) else schedule
+    return Setting(name, render_line(shown, name), found.why or "", changing)
+
+
+def render_time(value: object) -> str | None:
+    """Return seconds or nanoseconds since 1970 as a date and time; None for what is neither.
+
+    >>> render_time(1643522319123456789)
+    '2022-01-30 05:58:39 UTC'
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        return None
+    try:
+        seconds = value / 1e9 if value >= _NANOSECONDS else value
+        return f"{datetime.fromtimestamp(int(seconds), timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def list_spaces(report: InspectReport) -> list[SpaceRow]:
@@ -197,6 +255,8 @@ class Plot(Record):
     title: str
     svg: Any
     caption: str
+    name: str = ""
+    """Its id in the page."""
 
 
 class Fact(Record):
@@ -205,6 +265,9 @@ class Fact(Record):
     label: str
     value: str
     remark: str = ""
+
+
+MEAN_REWARD: Final = "Mean reward"
 
 
 def render_archive(file: FileData, *, title: str | None = None) -> str:
@@ -221,21 +284,26 @@ def make_context(file: FileData, plots: Plots) -> dict[str, Any]:
     """Return what the template prints."""
     inspected = file.inspected
     network = inspected.network if inspected else None
+    settings = list_settings(inspected) if inspected else {}
+    diagram = make_diagram(network) if network else None
+    state_dicts = make_weights(file, plots)
     return {
         "file": file,
         "inspected": inspected,
         "scanned": file.scanned,
         "kind": KIND_TITLES.get(inspected.format, inspected.format) if inspected else "file that could not be read",
         "facts": list_facts(file, inspected) if inspected else [],
-        "settings": list_settings(inspected) if inspected else {},
+        "settings": settings,
+        "schedules": draw_schedules([row for rows in settings.values() for row in rows], plots),
         "spaces": list_spaces(inspected) if inspected else [],
         "others": OTHERS,
-        "diagram": make_diagram(network) if network else None,
+        "diagram": diagram,
+        "panels": make_panels(network.layers, state_dicts) if network and diagram else {},
         "network_tables": [table for table in list_tables(network) if table.rows] if network else [],
         "training": make_training(file, plots),
         "episodes": make_episodes(file, plots),
         "statistics": make_statistics(file, plots),
-        "state_dicts": make_weights(file, plots),
+        "state_dicts": state_dicts,
         "is_object": inspected is not None and inspected.format in OBJECTS,
         "most_rows": MOST_ROWS,
     }
@@ -260,9 +328,40 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
     steps = (report.data or {}).get("num_timesteps")
     if type(steps) is int:
         facts.append(Fact("Training steps", format_number(steps)))
+    episodes = collect_episodes(file)
+    if episodes is not None:
+        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+        which = "the last episode" if len(episodes.rewards) == 1 else f"the last {len(episodes.rewards):,} episodes"
+        facts.append(Fact(MEAN_REWARD, format_number(mean), f"in {which}"))
     if file.scanned is not None:
         facts.append(Fact("Size", format_size(file.scanned.size)))
     return facts
+
+
+_MOST_SCHEDULES: Final = 20  # that are drawn
+_SAMPLES: Final = 40  # of a schedule, and one more
+
+
+def _sample(schedule: Meaning, elapsed: float) -> float:
+    """Return the value of a schedule; NaN for an integer that is larger than any float."""
+    try:
+        return float(sample(schedule, 1 - elapsed))
+    except OverflowError:
+        return math.nan
+
+
+def draw_schedules(settings: Iterable[Setting], plots: Plots) -> dict[str, Any]:
+    """Return a plot of each schedule that changes during the training, by the name of the setting."""
+    drawn: dict[str, Any] = {}
+    for setting in settings:
+        if setting.schedule is None or len(drawn) >= _MOST_SCHEDULES:
+            continue
+        values = [_sample(setting.schedule, part / _SAMPLES) for part in range(_SAMPLES + 1)]
+        finite = [value for value in values if math.isfinite(value)]
+        if finite:
+            ends = f"from {format_number(finite[0])} to {format_number(finite[-1])}"
+            drawn[setting.name] = plots.draw_schedule(values, label=f"{setting.name} during the training: {ends}")
+    return drawn
 
 
 def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
@@ -270,7 +369,7 @@ def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
     made = []
     left = MOST_PLOTS
     for state_dict in collect_weights(file):
-        drawn = []
+        drawn: dict[str, Plot] = {}
         for tensor in state_dict.tensors:
             distribution = tensor.distribution
             if distribution is None or distribution.histogram is None or left == 0:
@@ -278,11 +377,60 @@ def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
             title = tensor.row.name or "(the whole entry)"
             if tensor.parameter:  # of an optimizer: "exp_avg of action_net.bias"
                 title = f"{tensor.row.name.rpartition('/')[2]} of {tensor.parameter}"
+            name = plots.next_name
             svg = plots.draw_histogram(distribution.histogram, label=f"Histogram: {distribution.describe()}")
-            drawn.append(Plot(title, svg, format_shape(tensor.row.shape)))
+            drawn[tensor.row.name] = Plot(title, svg, format_shape(tensor.row.shape), name)
             left -= 1
         made.append({"data": state_dict, "plots": drawn})
     return made
+
+
+class Weight(Record):
+    """A tensor of a layer."""
+
+    name: str
+    caption: str
+    """Its shape and its numbers."""
+    plot: str
+    """The id of its histogram; empty without one."""
+
+
+class Panel(Record):
+    """What the page shows of a layer that is selected in the diagram."""
+
+    id: str
+    facts: tuple[tuple[str, str], ...]
+    weights: tuple[Weight, ...]
+
+
+def make_panels(layers: Iterable[Layer], state_dicts: Sequence[dict[str, Any]]) -> dict[str, Panel]:
+    """Return the panel of each layer by its name.
+
+    :param state_dicts: of :func:`make_weights`
+    """
+    known: dict[str, Weight] = {}
+    for state_dict in state_dicts:
+        entry, drawn = state_dict["data"].report.name, state_dict["plots"]
+        for tensor in state_dict["data"].tensors:
+            name = tensor.row.name
+            numbers = tensor.distribution.describe() if tensor.distribution is not None else tensor.remark
+            caption = "; ".join(filter(None, (format_shape(tensor.row.shape), numbers)))
+            shown = name.replace("~1", "/").replace("~0", "~")  # names of SB2 have slashes, which paths escape
+            weight = Weight(shown, caption, drawn[name].name if name in drawn else "")
+            known |= {f"{entry}:{name}": weight, f"{entry}:{shown}": weight}
+    panels: dict[str, Panel] = {}
+    for place, layer in enumerate(layers):
+        before = ", ".join(dict.fromkeys(map(format_shape, layer.input_shapes)))
+        facts = {
+            "Operation": layer.operation,
+            "Reads": ", ".join(layer.inputs),
+            "Shape": f"{before} \u2192 {format_shape(layer.shape)}" if before else format_shape(layer.shape),
+            "Activation": layer.activation or "",
+            "Parameters": f"{layer.parameter_count:,}" if layer.weights else "",
+        }
+        weights = tuple(known.get(address) or Weight(address, "", "") for address in layer.weights)
+        panels[layer.name] = Panel(f"layer-{place}", tuple(row for row in facts.items() if row[1]), weights)
+    return panels
 
 
 def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
@@ -304,17 +452,13 @@ def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
     }
 
 
-_CURVES: Final = {"evaluations": "Mean reward of evaluations", "training": "Mean reward of the last 100 episodes"}
-"""The curves of training, with the titles of their plots."""
-
-
 def make_training(file: FileData, plots: Plots) -> dict[str, Any] | None:
     """Return what the logs beside an agent say, with a plot of each curve."""
     found = file.training
     if found is None:
         return None
     drawn, tables = [], []
-    for name, title in _CURVES.items():
+    for name, title in CURVES.items():
         curve = getattr(found, name)
         if curve is None:
             continue

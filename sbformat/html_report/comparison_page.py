@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.collect import collect_episodes
-from sbformat.catalogue.rows import GROUPS
+from sbformat.catalogue.rows import order_column
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import has_pickle
 from sbformat.errors import LimitError, SbformatError
-from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts, list_settings, list_spaces
-from sbformat.html_report.page import format_number, read_template, render_page
+from sbformat.html_report.archive_page import (
+    MEAN_REWARD,
+    MOST_ROWS,
+    RATE,
+    RATE_SCHEDULE,
+    Plot,
+    is_rate_repeated,
+    list_facts,
+    list_settings,
+    list_spaces,
+)
+from sbformat.html_report.curves import compare_curves
+from sbformat.html_report.page import format_number, format_shape, read_template, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import ChangedWeights, choose_bars, compare_weights, make_overlays
 from sbformat.immutable import Record
@@ -22,6 +32,7 @@ from sbformat.tools.diff import diff
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.catalogue.collect import FileData
+    from sbformat.policies.describe import Layer
     from sbformat.tools.diff import Change
     from sbformat.tools.scan.findings import Finding
 
@@ -83,12 +94,16 @@ def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, A
         "is_equal": not changes and not remark and archives is not None,
         "remark": remark,
         "facts": pair_facts(first, second),
-        "settings": [pair for pair in settings if pair.differs],
+        "settings": [pair for pair in settings if pair.differs and not is_state(pair.name)],
+        "states": [pair for pair in settings if pair.differs and is_state(pair.name)],
         "same_settings": [pair for pair in settings if not pair.differs],
         "findings": pair_findings(first, second),
+        "curves": compare_curves(first, second, plots),
         "networks": _list_networks(first, second),
         "weights": make_weights(changed, archives, plots) if changed is not None and archives is not None else None,
-        "others": others,
+        "others": [row for row in others if OPTIMIZER_WORD not in row.entry],
+        "optimizer_others": [row for row in others if OPTIMIZER_WORD in row.entry],
+        "optimizer_word": OPTIMIZER_WORD,
         "most_rows": MOST_ROWS,
     }
 
@@ -114,12 +129,10 @@ def pair_facts(first: FileData, second: FileData) -> list[Pair]:
     for file in (first, second):
         figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
         if file.inspected is not None:
-            figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
+            facts = list_facts(file, file.inspected)
+            figures |= {fact.label: fact.value for fact in facts if fact.label != MEAN_REWARD}
             figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
-        episodes = collect_episodes(file)
-        if episodes is not None and episodes.rewards:
-            mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-            figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
+            figures |= {fact.label: f"{fact.value} {fact.remark}" for fact in facts if fact.label == MEAN_REWARD}
         sides.append(figures)
     return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in {**sides[0], **sides[1]}]
 
@@ -138,16 +151,27 @@ def pair_settings(first: FileData, second: FileData, changes: tuple[Change, ...]
             changed.setdefault(_find_key(row), row.message)
     sides: list[dict[str, str]] = []
     for file in (first, second):
-        groups = list_settings(file.inspected) if file.inspected is not None else {}
+        groups = list_settings(file.inspected, repeats_rate=True) if file.inspected is not None else {}
         sides.append({setting.name: setting.value for rows in groups.values() for setting in rows})
-    # others than the known settings come last, in the order of the files
-    places = {key: place for place, key in enumerate(key for keys in GROUPS.values() for key in keys)}
-    pairs = []
-    for name in sorted({**sides[0], **sides[1]}, key=lambda name: places.get(name, len(places))):
+    pairs = {}
+    for name in sorted({**sides[0], **sides[1]}, key=order_column):
         one, other = (side.get(name) for side in sides)
         remark = changed.get(name, "") if one == other else ""
-        pairs.append(_make_pair(name, one, other, differs=name in changed, remark=remark))
-    return pairs
+        value, _, tail = remark.rpartition(": ")
+        remark = tail if value and tail.startswith("same ") else remark  # the value is beside it
+        pairs[name] = _make_pair(name, one, other, differs=name in changed, remark=remark)
+    values = [(file.inspected and file.inspected.hyperparameters) or {} for file in (first, second)]
+    if all(map(is_rate_repeated, values)) and pairs[RATE].differs >= pairs[RATE_SCHEDULE].differs:
+        del pairs[RATE_SCHEDULE]
+    return list(pairs.values())
+
+
+_BUFFERS: Final = ("ep_info_buffer", "ep_success_buffer")
+
+
+def is_state(name: str) -> bool:
+    """Return whether a value of ``data`` is the state of a run when it was saved, and not a setting."""
+    return name.startswith("_") or name == "start_time" or name in _BUFFERS
 
 
 def find_described(first: FileData, second: FileData) -> frozenset[str]:
@@ -185,17 +209,28 @@ def pair_findings(first: FileData, second: FileData) -> list[FindingPair]:
 
 
 def _list_networks(first: FileData, second: FileData) -> dict[str, Any] | None:
-    """Return the layers of both networks, or that they are the same; None if neither file has a policy."""
+    """Return the layers of both networks side by side, or that they are the same; None if neither has a policy."""
     tables, reasons = [], []
+    layers: list[dict[str, str]] = []
     for file in (first, second):
         network = file.inspected.network if file.inspected else None
         listed = [] if network is None else list_tables(network)
         tables.append(next((table for table in listed if table.title.startswith("layers")), None))
+        layers.append({} if network is None else {layer.name: _describe_layer(layer) for layer in network.layers})
         reasons.append(file.inspected.network_error if file.inspected else None)
     if tables == [None, None] and reasons == [None, None]:
         return None
     is_same = tables[0] is not None and tables[1] is not None and tables[0].rows == tables[1].rows
-    return {"tables": tables, "reasons": reasons, "is_same": is_same}
+    pairs = [_make_pair(name, layers[0].get(name), layers[1].get(name)) for name in {**layers[0], **layers[1]}]
+    return {"tables": tables, "reasons": reasons, "is_same": is_same, "layers": pairs}
+
+
+def _describe_layer(layer: Layer) -> str:
+    """Return a layer as one line: ``linear 4 \u2192 64, Tanh, 320 parameters``."""
+    before = ", ".join(dict.fromkeys(map(format_shape, layer.input_shapes)))
+    shape = f"{before} \u2192 {format_shape(layer.shape)}" if before else format_shape(layer.shape)
+    count = count_noun(layer.parameter_count, "parameter") if layer.weights else ""
+    return ", ".join(filter(None, (f"{layer.operation} {shape}", layer.activation, count)))
 
 
 # -- weights ------------------------------------------------------------------------------------------

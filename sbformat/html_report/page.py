@@ -28,9 +28,14 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
+    from sbformat.catalogue.rows import Cell
+
 _LONGEST_TEXT: Final = 2000  # characters of one text from a file; longer ones are truncated
 _BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
 """Where a long name can be broken: after a separator, and before a capital letter."""
+_REDUNDANT_IN_STYLE: Final = re.compile(r"/\*.*?\*/|(?<=[{};:,])\s+|\s+(?=[{}])|;(?=\s*\})", re.DOTALL)
+_REDUNDANT_IN_SCRIPT: Final = re.compile(r"^\s+|^//.*\n", re.MULTILINE)
+"""Indentation and comments, which pages are written without."""
 _MOST_MARKS: Final = 3  # combining characters in a row that are printed: scripts of real languages need two or three
 
 _BACKEND: Final = "MPLBACKEND"
@@ -75,8 +80,8 @@ def render_page(
     :param style: rules of CSS besides those of all pages
     :param scripts: names of files of JavaScript beside the templates
     """
-    rules = f"\n{read_template('style.css')}{style}"
-    programs = [f"\n{read_template(name)}" for name in scripts]
+    rules = _REDUNDANT_IN_STYLE.sub("", read_template("style.css") + style)
+    programs = [_REDUNDANT_IN_SCRIPT.sub("", read_template(name)) for name in scripts]
     return _make_environment().get_template(template).render(
         **context, page_title=title, page_style=mark_safe(rules), page_scripts=list(map(mark_safe, programs)),
         policy=make_policy(rules, programs), version=sbformat.__version__,
@@ -121,6 +126,7 @@ def _make_environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"number": format_number, "size": format_size, "shape": format_shape, "breaks": allow_breaks}
+    environment.tests["plain"] = is_plain
     return environment
 
 
@@ -165,6 +171,14 @@ def format_number(value: float | None) -> str:
         return f"{value:,}"
     text = f"{value:.4g}"
     return text.replace("-", "\u2212", 1) if text.startswith("-") else text
+
+
+def is_plain(cell: Cell) -> bool:
+    """Return whether the text of a cell is its number, apart from commas, so that a page contains it once."""
+    try:
+        return float(cell.text.replace(",", "")) == cell.number
+    except ValueError:
+        return False
 
 
 def format_shape(shape: Sequence[int]) -> str:

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-TEXT, MUTED, LINE, SERIES_1, SERIES_2 = "#000001", "#000002", "#000003", "#000004", "#000005"
+TEXT, MUTED, LINE = "#000001", "#000002", "#000003"
+SERIES: Final = tuple(f"#00000{digit}" for digit in "456789")
+"""The colours of lines beside each other; each has a pattern of dashes, too."""
+SERIES_1, SERIES_2 = SERIES[:2]
+_DASHES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 2)), (0, (3, 3)))
 _COLOURS: Final = {
-    TEXT: "var(--text)", MUTED: "var(--muted)", LINE: "var(--line)", SERIES_1: "var(--series-1)",
-    SERIES_2: "var(--series-2)",
+    TEXT: "var(--text)", MUTED: "var(--muted)", LINE: "var(--line)",
+    **{colour: f"var(--series-{place})" for place, colour in enumerate(SERIES, 1)},
 }  # fmt: skip
 """The colours to draw with, and what they become: variables of the page's style sheet."""
 _ELEMENTS: Final = frozenset({"svg", "g", "defs", "clipPath", "path", "rect", "use", "text", "tspan"})
@@ -49,7 +53,7 @@ _LEAST: Final = 1e-100  # numbers of which the largest is between this and its i
 _MARGIN: Final = 1e-3  # above and below equal numbers, the part of them that the axis shows
 _FEW_POINTS: Final = 60  # that are drawn on the line of a curve
 _SETTINGS: Final = {
-    "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 9,
+    "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 10,
     "axes.edgecolor": LINE, "axes.facecolor": "none", "axes.grid.axis": "y", "axes.labelcolor": MUTED,
     "axes.linewidth": 1, "axes.spines.left": False, "axes.spines.right": False, "axes.spines.top": False,
     "axes.unicode_minus": True, "figure.facecolor": "none", "grid.color": LINE, "grid.linewidth": 0.75,
@@ -74,11 +78,26 @@ class Histogram(Record):
         return [self.low * (1 - at / count) + self.high * (at / count) for at in range(count + 1)]
 
 
+class Line(Record):
+    """A line of a plot, with a band around it."""
+
+    steps: Sequence[float]
+    values: Sequence[float]
+    low: Sequence[float] = ()
+    """The lower edge of the band; empty without one, as the next field."""
+    high: Sequence[float] = ()
+
+
 class Plots:
     """Draws the plots of one page."""
 
     def __init__(self) -> None:
         self._count = 0
+
+    @property
+    def next_name(self) -> str:
+        """The id of the plot that is drawn next, to which others can refer."""
+        return f"f{self._count}"
 
     def draw_histogram(self, first: Histogram, *, label: str, second: Histogram | None = None) -> Any:
         """Return a small histogram, without an axis of counts.
@@ -100,6 +119,26 @@ class Plots:
             axes.tick_params(axis="x", labelsize=11, pad=3)
 
         return self._draw(draw, limits, (200, 84), (16, 23, 184, 82), label)
+
+    def draw_schedule(self, values: Sequence[float], *, label: str) -> Any:
+        """Return a small plot of a number over the progress of the training, from 0 to 100%.
+
+        :param values: at equal distances; numbers that are not finite are gaps
+        :param label: what a screen reader says
+        """
+        finite = [value for value in values if math.isfinite(value)]
+
+        def draw(axes: Axes, power: int) -> None:
+            axes.grid(visible=True, axis="y")
+            fractions = [at / (len(values) - 1) for at in range(len(values))]
+            heights = [value if math.isfinite(value) else math.nan for value in shift(values, power)]
+            axes.plot(fractions, heights, color=SERIES_1, linewidth=1.5)
+            axes.set_xlim(0, 1)
+            _widen_equal(axes, shift(finite, power))
+            _choose_ticks(axes.xaxis, 2, percent=True)
+            _choose_ticks(axes.yaxis, 3, power=power)
+
+        return self._draw(draw, finite, (200, 84), (44, 20, 186, 78), label)
 
     def draw_series(self, values: Sequence[float], averages: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers in their order as points, with a line of averages.
@@ -128,17 +167,34 @@ class Plots:
 
         def draw(axes: Axes, power: int) -> None:
             heights = shift(values, power)
-            axes.grid(visible=True, axis="y")
             size = 3.2 if len(steps) <= _FEW_POINTS else 0
             axes.plot(steps, heights, color=SERIES_1, linewidth=1.5, marker="o", markersize=size, markeredgewidth=0)
-            if steps and min(steps) == max(steps):
-                margin = max(1, abs(steps[0]) * _MARGIN)
-                axes.set_xlim(steps[0] - margin, steps[0] + margin)
-            _widen_equal(axes, heights)
-            _choose_ticks(axes.xaxis, 4)
-            _choose_ticks(axes.yaxis, 5, power=power)
+            _show_steps(axes, steps, heights, power)
 
         return self._draw(draw, values, (360, 190), (48, 22, 344, 184), label)
+
+    def draw_lines(self, lines: Sequence[Line], *, label: str) -> Any:
+        """Return a plot of several curves over steps, the first ones as many as there are colours.
+
+        :param lines: of finite numbers
+        :param label: what a screen reader says
+        """
+        drawn = lines[: len(SERIES)]
+        edges = [value for line in drawn for value in (*line.values, *line.low, *line.high)]
+
+        def draw(axes: Axes, power: int) -> None:
+            for line, colour, dashes in zip(drawn, SERIES, _DASHES):
+                if line.low:
+                    low, high = shift(line.low, power), shift(line.high, power)
+                    axes.fill_between(line.steps, low, high, color=colour, alpha=0.16, linewidth=0)
+                size = 3.2 if len(line.steps) == 1 else 0
+                heights = shift(line.values, power)
+                axes.plot(line.steps, heights, color=colour, linewidth=1.75, linestyle=dashes, marker="o",
+                          markersize=size, markeredgewidth=0)  # fmt: skip
+            steps = [step for line in drawn for step in line.steps]
+            _show_steps(axes, steps, shift(edges, power), power)
+
+        return self._draw(draw, edges, (360, 210), (48, 22, 344, 204), label)
 
     def draw_intervals(self, centers: Sequence[float], widths: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers by index, each with an interval around it.
@@ -212,8 +268,20 @@ class Plots:
                 draw(axes, find_power(values))
                 canvas: Any = FigureCanvasSVG(figure)
                 canvas.print_svg(document, metadata={"Date": None})
+        name = self.next_name
         self._count += 1
-        return convert_svg(document.getvalue(), label, f"f{self._count - 1}-")
+        return convert_svg(document.getvalue(), label, name)
+
+
+def _show_steps(axes: Axes, steps: Sequence[float], heights: Sequence[float], power: int) -> None:
+    """Put steps and numbers on the axes of curves."""
+    axes.grid(visible=True, axis="y")
+    if steps and min(steps) == max(steps):
+        margin = max(1, abs(steps[0]) * _MARGIN)
+        axes.set_xlim(steps[0] - margin, steps[0] + margin)
+    _widen_equal(axes, heights)
+    _choose_ticks(axes.xaxis, 4)
+    _choose_ticks(axes.yaxis, 5, power=power)
 
 
 def _widen_equal(axes: Axes, heights: Sequence[float]) -> None:
@@ -231,12 +299,12 @@ def _draw_points(axes: Axes, positions: range, heights: Sequence[float], size: f
     _choose_ticks(axes.yaxis, 5, power=power)
 
 
-def convert_svg(document: str, label: str, prefix: str) -> Any:
+def convert_svg(document: str, label: str, name: str) -> Any:
     """Return a document of matplotlib as an element for a page.
 
     :param document: the SVG
     :param label: what a screen reader says; any text
-    :param prefix: of the ids
+    :param name: the id of the element; those in it begin with it
     """
     from xml.etree.ElementTree import fromstring, tostring
 
@@ -246,9 +314,9 @@ def convert_svg(document: str, label: str, prefix: str) -> Any:
             if _local_name(child.tag) not in _ELEMENTS:
                 parent.remove(child)
     for element in root.iter():
-        _convert_element(element, prefix)
+        _convert_element(element, f"{name}-")
     root.attrib = {
-        "class": "plot", "role": "img", "aria-label": escape_text(label), "viewBox": root.attrib["viewBox"],
+        "id": name, "class": "plot", "role": "img", "aria-label": escape_text(label), "viewBox": root.attrib["viewBox"],
     }  # fmt: skip
     return mark_safe(tostring(root, encoding="unicode"))
 
@@ -313,9 +381,9 @@ def _choose_ticks(axis: Axis, most: int, *, integer: bool = False, percent: bool
     scale, unit = (100, "%") if percent else (1, "")
 
     def format_tick(value: float, _: object) -> str:
-        shown = f"{scale * value:.6g}"
+        shown = f"{scale * value:,.6g}"
         if power and value:
-            shown = f"{Decimal(shown).scaleb(power).normalize():.6g}"
+            shown = f"{Decimal(shown.replace(',', '')).scaleb(power).normalize():.6g}"
         return f"{shown}{unit}".replace("-", "\u2212")
 
     axis.set_major_formatter(FuncFormatter(format_tick))

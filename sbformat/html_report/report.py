@@ -9,10 +9,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData, add_training, collect_file
-from sbformat.catalogue.rows import FileRow, collect_row, make_table
+from sbformat.catalogue.rows import FileRow, collect_row
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.folders.trees import BesideFinder
-from sbformat.html_report.page import read_template, render_page, require_packages
+from sbformat.html_report.page import require_packages
 from sbformat.immutable import Record
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
@@ -58,9 +58,9 @@ def report(
 
     Of one file the page shows what it is, the verdict of :func:`sbformat.scan`, settings, spaces, the network, the
     distribution of weights, episodes, statistics, and how the reward rose, by the logs beside it; of two, how they
-    differ; of more, a table to sort and filter. The page is one file, which loads nothing from elsewhere: its
-    Content-Security-Policy forbids it. The same files give the same page. The extra ``report`` installs what this
-    needs. ::
+    differ; of more, a table to sort and filter, with a chart of their rewards and curves of their runs. The page is one
+    file, which loads nothing from elsewhere: its Content-Security-Policy forbids it. The same files give the same page.
+    The extra ``report`` installs what this needs. ::
 
         sbformat.report("agent.zip", "agent.html")
         sbformat.report(["before.zip", "after.zip"], "comparison.html")
@@ -134,6 +134,7 @@ def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str |
     """Return the page about one or two files, or about rows, as text."""
     from sbformat.html_report.archive_page import render_archive
     from sbformat.html_report.comparison_page import render_comparison
+    from sbformat.html_report.table_page import render_table
 
     files = [file for file in found if isinstance(file, FileData)]
     if not files:
@@ -163,12 +164,3 @@ def _find_error(file: FileData | FileRow, count: int) -> Exception:
     if isinstance(error, SbformatError):
         return error.within(file.name) if count > 1 else error
     return OSError(*error.args, file.name)
-
-
-def render_table(rows: Iterable[FileRow], *, title: str | None = None) -> str:
-    """Return the page about many files, in their order."""
-    table = make_table(rows)
-    heading = title or f"{len(table.rows):,} files"
-    context, page_title = {"table": table, "heading": heading}, f"{heading} \u2013 sbformat report"
-    style = read_template("table.css")
-    return render_page("table.html.jinja", context, title=page_title, style=style, scripts=["table.js"])

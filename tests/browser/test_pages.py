@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pytest
 
 import sbformat
 from tests.helpers import attacks
 from tests.helpers.browser import NARROW, WIDE
-from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.hostile_archives import DIRECTIONS, LONG, MARKUP, archive_with_tensors, hostile_archive
 from tests.helpers.make_pictures import ALL, MOST_BYTES, make_pictures
-from tests.helpers.run_folders import make_folder
+from tests.helpers.run_folders import make_evaluations, make_folder
+from tests.helpers.sb2_files import AGENTS
 from tests.helpers.shared_files import CORPUS
 
 if TYPE_CHECKING:
@@ -31,6 +34,22 @@ LIMITS: Final = sbformat.Limits(
 """Limits that let 100,000 tensors pass."""
 
 
+def make_runs(folder: Path) -> None:
+    """Write six runs of two environments, with logs, rewards, and statistics of VecNormalize beside three of them."""
+    statistics = {"vecnormalize.pkl": (ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes()}
+    for at in range(6):
+        episodes = [{"r": 10.0**at, "l": 5}, {"r": -1.0, "l": 1}]
+        changes = {"ep_info_buffer": episodes, "seed": at, "num_timesteps": 10**at}
+        results = np.array([[1.0], [float(at)], [5.0]])
+        settings = f"algo: ppo\nenv: {'Pong' if at % 2 else repr(NAME)}\nseed: {at}\n".encode()
+        files = {
+            "best_model.zip": with_data(functools.partial(dict.update, **changes)),
+            "evaluations.npz": make_evaluations(results=results),
+            "args.yml": settings,
+        }
+        make_folder(folder / f"ppo-{at}", files | (statistics if at % 2 else {}))
+
+
 def list_sources(kind: str, folder: Path) -> list[Any]:
     """The files of a page."""
     bundled = [PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip", ARCHIVES / "vecnormalize-pendulum.pkl"]
@@ -45,6 +64,9 @@ def list_sources(kind: str, folder: Path) -> list[Any]:
         logs = {"0.monitor.csv": MONITOR, "progress.csv": b"steps,eval/mean_reward\n1e6,-2e9\n2e6,3\n"}
         make_folder(folder / "run", {"agent.zip": PPO.read_bytes(), "evaluations.npz": b"PK broken", **logs})
         return [folder / "run" / "agent.zip"]
+    if kind == "runs":
+        make_runs(folder)
+        return sorted(folder.glob("ppo-*/*.[zp]*"))
     sources: dict[str, list[Any]] = {
         "agent": [PPO],
         "off-policy": [SAC],
@@ -56,6 +78,8 @@ def list_sources(kind: str, folder: Path) -> list[Any]:
         "two": [PPO, changed(policy_pth=sbformat.read(bundled[2]).raw("policy.pth"))],
         "two-algorithms": [PPO, SAC],
         "two-one-broken": [folder / "broken.zip", folder / "dangerous.zip"],
+        "lone-policy": [ARCHIVES / "policy-box.pth"],
+        "sb2": [AGENTS / "ppo2-elu-box64.zip"],
         "many": [*bundled, folder / "broken.zip", folder / "dangerous.zip"],
     }
     return sources[kind]
@@ -63,7 +87,8 @@ def list_sources(kind: str, folder: Path) -> list[Any]:
 
 KINDS: Final = (
     "agent", "off-policy", "statistics", "replay-buffer", "broken", "broken-entry", "dangerous", "two",
-    "two-algorithms", "two-one-broken", "many", "training", "hostile-1", "hostile-2", "hostile-3",
+    "two-algorithms", "two-one-broken", "many", "runs", "lone-policy", "sb2", "training",
+    "hostile-1", "hostile-2", "hostile-3",
 )  # fmt: skip
 
 
@@ -112,7 +137,7 @@ def test_a_page_prints_black_on_white_and_within_the_paper(browser: Browser, pag
     kind, path = page
     browser.open(path, width=WIDE, scheme="dark", media="print")
     assert browser.run("return getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
-    browser.open(path, width=1000 if kind in ("many", "hostile-3") else 700, media="print")
+    browser.open(path, width=1000 if kind in ("many", "runs", "hostile-3") else 700, media="print")
     assert browser.find_overflow() == []
     assert browser.print_pages(kind)[:5] == b"%PDF-"
     assert browser.list_console() == []
@@ -126,7 +151,8 @@ def test_a_hostile_file_does_nothing(browser: Browser, page: tuple[str, Path]) -
         'document.querySelectorAll("body *").forEach((part) => part.dispatchEvent(new MouseEvent("mouseover")))'
     )
     assert browser.run("return window.attacked") is None
-    assert browser.run('return document.querySelectorAll("script").length') == (kind in ("many", "hostile-3"))
+    scripts = {"many": 1, "hostile-3": 1, "runs": 2}.get(kind, 0)
+    assert browser.run('return document.querySelectorAll("script").length') == scripts
     assert browser.run('return document.querySelectorAll("img, iframe, object, embed, base, link, form").length') == 0
     assert (
         browser.run("""return [...document.querySelectorAll("body *")].some((part) => part.getAttributeNames()
@@ -136,6 +162,41 @@ def test_a_hostile_file_does_nothing(browser: Browser, page: tuple[str, Path]) -
     assert browser.driver.current_url == path.as_uri()
     assert browser.list_console() == []
     assert browser.list_requests() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_layer_is_opened_and_closed_with_keys(
+    browser: Browser, axe: None, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    find_open = 'return [...document.querySelectorAll(":popover-open")].map((panel) => panel.textContent)'
+    sbformat.report(PPO, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", width=width, scheme=scheme)
+    assert browser.run(find_open) == []
+    browser.run('document.querySelector(".diagram button").focus()')
+    browser.press(Keys.ENTER)
+    (text,) = browser.run(find_open)
+    for part in ("mlp_extractor.policy_net.0.weight", "4 \u2192 8", "standard deviation"):
+        assert part in text
+    box = browser.run("""
+        const shown = document.querySelector(":popover-open use").getBoundingClientRect();
+        return [shown.width, shown.height]""")
+    assert min(box) > 40
+    browser.picture(f"layer-{width}-{scheme}", whole=False)
+    assert browser.find_violations() == []
+    assert browser.find_overflow() == []
+    browser.press(Keys.TAB, Keys.ENTER)
+    assert browser.run(find_open) == []
+    browser.press(Keys.ENTER)
+    assert len(browser.run(find_open)) == 1
+    browser.press(Keys.ESCAPE)
+    assert browser.run(find_open) == []
+    assert browser.run("return document.activeElement.title") == "mlp_extractor.policy_net.0: details"
+    browser.run('document.querySelectorAll(".diagram button")[3].click()')
+    assert "mlp_extractor.value_net" in browser.run(find_open)[0]
+    assert browser.list_console() == []
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from sbformat.catalogue.rows import Cell, FileRow, Remark
-from sbformat.html_report.report import render_table
+from sbformat.html_report.table_page import render_table
 from tests.helpers.browser import NARROW, WIDE
 
 if TYPE_CHECKING:
@@ -217,6 +217,107 @@ def test_the_shown_rows_are_saved_as_csv(page: Browser) -> None:
         "b-9.zip,clean,SAC,10000,",
         "",
     ]
+
+
+# -- the chart ----------------------------------------------------------------------------------------
+
+
+def make_rewards() -> list[FileRow]:
+    """Rewards of every kind of number, over columns of numbers and of text."""
+    rewards = ("1.5", "-2", "1e+299", "1e-320", "nan", "inf", "", "1.7e+308", "7", "8")
+    rows = []
+    for index, text in enumerate(rewards):
+        cells = {
+            "algorithm": Cell("PPO" if index % 2 else "<b>SAC</b>"),
+            "timesteps": Cell(f"{10**index:,}", 10**index),
+            "seed": Cell(f"s{index}"),
+            "gamma": Cell(str(index % 2), index % 2),
+        }
+        if text:
+            cells["mean_reward"] = Cell(text, float(text))
+        if index == 9:
+            del cells["timesteps"]
+        rows.append(make_row(f"{index}.zip", **cells))
+    return rows
+
+
+def choose(browser: Browser, name: str, value: str) -> None:
+    """Choose an option with the mouse's event."""
+    browser.run(
+        """
+        const select = document.getElementById(arguments[0]);
+        select.value = arguments[1];
+        select.dispatchEvent(new Event("change"));""",
+        name, value,
+    )  # fmt: skip
+
+
+def list_points(browser: Browser) -> list[str]:
+    """What is said of each point."""
+    script = 'return [...document.querySelectorAll("#chart-plot title")].map((part) => part.textContent)'
+    return list(browser.run(script))
+
+
+def describe_chart(browser: Browser) -> str:
+    return str(browser.driver.find_element("id", "chart-status").text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_rewards_of_every_size_are_drawn_over_any_column(
+    browser: Browser, axe: None, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    open_table(browser, tmp_path, make_rewards(), width=width, scheme=scheme)
+    browser.run('for (const part of document.querySelectorAll("details")) part.open = true')
+    keys = browser.run('return [...document.getElementById("chart-x").options].map((option) => option.value)')
+    assert sorted(keys) == ["algorithm", "gamma", "seed", "timesteps"]
+    for key in keys:
+        for group in ("", *keys):
+            choose(browser, "chart-x", key)
+            choose(browser, "chart-by", group)
+            assert len(list_points(browser)) == 5 + (key != "timesteps")
+            drawn = browser.run('return document.getElementById("chart-plot").outerHTML')
+            assert "NaN" not in drawn
+            assert "Infinity" not in drawn
+            assert browser.find_overflow() == []
+    browser.picture(f"chart-{width}-{scheme}")
+    assert browser.find_violations() == []
+    assert browser.list_console() == []
+    assert browser.list_requests() == []
+
+
+def test_the_chart_follows_the_filter_and_is_also_text(browser: Browser, tmp_path: Path) -> None:
+    open_table(browser, tmp_path, make_rewards())
+    assert describe_chart(browser) == "Mean reward over Timesteps: 5 of 10 files; the others have no such numbers"
+    assert list_points(browser)[0] == "0.zip\nMean reward 1.5\nTimesteps 1"
+    assert browser.run('return document.getElementById("chart-legend").textContent').split() == ["<b>SAC</b>", "PPO"]
+    set_filter(browser, "mean_reward>-5 mean_reward<5")
+    assert describe_chart(browser) == "Mean reward over Timesteps: 3 of 3 files"
+    browser.run('document.querySelector("#chart details").open = true')
+    rows = browser.run("""
+        return [...document.querySelectorAll("#chart-rows tr")].map((row) => row.innerText.split("\\t"))""")
+    assert rows == [["<b>SAC</b>", "1", "1.5", "1.5", "1.5"], ["PPO", "2", "\u22121", "\u22122", "1.00e\u2212320"]]
+    label = browser.run('return document.getElementById("chart-plot").getAttribute("aria-label")')
+    assert label.startswith("Mean reward over Timesteps of 3 files, from \u22122 to 1.5")
+    set_filter(browser, "nothing like this")
+    assert describe_chart(browser) == "Mean reward over Timesteps: 0 of 0 files"
+    assert browser.list_console() == []
+
+
+def test_lines_between_rows_stay_beside_the_names_when_the_table_is_scrolled(browser: Browser, tmp_path: Path) -> None:
+    rows = [
+        make_row(f"runs/number-{row}/best_model.zip", **{f"column{at}": Cell(f"{row}", row) for at in range(40)})
+        for row in range(30)
+    ]
+    open_table(browser, tmp_path, rows)
+    browser.run('document.getElementById("all-columns").click()')
+    browser.run('const region = document.querySelector(".many"); region.scrollLeft = 500; region.scrollTop = 200')
+    lines = browser.run("""
+        const cells = [...document.querySelectorAll("#files tbody tr:not(:first-child) th")];
+        return cells.map((cell) => [getComputedStyle(cell).borderTopWidth, cell.getBoundingClientRect().left])""")
+    assert {width for width, _ in lines} == {"1px"}  # below a cell, the background of the next one can cover it
+    assert len({left for _, left in lines}) == 1
+    assert lines[0][1] >= 0
 
 
 def test_a_name_leads_to_the_findings(page: Browser) -> None:

@@ -17,6 +17,7 @@ from sbformat.pth.encode import dumps
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.many_cases import check_each
+from tests.helpers.run_folders import make_folder
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
 
 if TYPE_CHECKING:
@@ -146,13 +147,53 @@ def test_a_relative_change_as_text(change: float | None, text: str) -> None:
 def test_settings_that_differ_are_apart_from_those_that_are_the_same(tmp_path: Path) -> None:
     second = with_data(lambda data: (data.update(gamma=0.5, extra=1), data.pop("n_epochs")))
     page = write_page([PPO, second], tmp_path)
-    count = len(sbformat.read(PPO).data) - 2 + 1  # without the spaces, and with the added key
+    count = len(sbformat.read(PPO).data) - 3 + 1  # without the spaces and lr_schedule, and with the added key
     assert f"3 of {count} hyper-parameters and values differ." in page
     files = collect_file(PPO), collect_file(second)
     pairs = {pair.name: pair for pair in pair_settings(*files, sbformat.diff(PPO, second).changes)}
     assert {name for name, pair in pairs.items() if pair.differs} == {"gamma", "extra", "n_epochs"}
     assert (pairs["gamma"].first, pairs["gamma"].second) == ("0.99", "0.5")
     assert (pairs["extra"].first, pairs["n_epochs"].second) == ("\u2013", "\u2013")
+
+
+def test_the_state_of_a_run_is_apart_from_the_settings(tmp_path: Path) -> None:
+    page = write_page([PPO, with_data(lambda data: data.update(gamma=0.5, start_time=1643522319123456789))], tmp_path)
+    assert "2 of " in page
+    settings, states = page.split("1 value of the run when it was saved")
+    assert "gamma" in settings
+    assert "start_time" not in settings
+    assert "2022-01-30 05:58:39 UTC" in states
+
+
+def test_the_schedule_of_the_learning_rate_is_listed_where_it_says_more() -> None:
+    def list_names(second: bytes) -> list[str]:
+        files = collect_file(PPO), collect_file(second)
+        return [pair.name for pair in pair_settings(*files, sbformat.diff(PPO, second).changes) if pair.differs]
+
+    assert list_names(with_data(lambda data: data.update(lr_schedule=0.5))) == ["lr_schedule"]
+    assert list_names(with_data(lambda data: data.update(lr_schedule=0.5, learning_rate=0.5))) == ["learning_rate"]
+
+
+def test_histograms_and_differences_of_optimizers_are_folded(tmp_path: Path) -> None:
+    old = sbformat.read(OLD_PPO)
+    replaced = {"policy_optimizer_pth": old.raw("policy.optimizer.pth"), "policy_pth": old.raw("policy.pth")}
+    page = write_page([PPO, changed(**replaced)], tmp_path)
+    weights, optimizer = page.split("<summary>Histograms of <code>policy.optimizer.pth</code></summary>")
+    assert "<h3><code>policy.pth</code></h3>" in weights
+    assert "exp_avg" in optimizer
+    assert "of the optimizer state</summary>" in optimizer
+
+
+def test_curves_of_both_files_are_drawn_over_each_other(tmp_path: Path) -> None:
+    log = b"steps,eval/mean_reward\n5,%d\n9,1\n"
+    logs = {f"{at}/progress.csv": log % at for at in range(2)}
+    make_folder(tmp_path, {**logs, "0/a.zip": PPO.read_bytes(), "1/a.zip": SAC.read_bytes()})
+    sources = [tmp_path / "0" / "a.zip", tmp_path / "1" / "a.zip"]
+    page = write_page(sources, tmp_path)
+    assert "at the end: First 1 at step 9, Second 1 at step 9" in page
+    assert 'href="#training"' in page
+    assert 'id="training"' not in write_page([sources[0].read_bytes(), SAC], tmp_path)
+    assert "at the end: Second 1 at step 9" in write_page([PPO, sources[1]], tmp_path)
 
 
 def test_a_blob_that_looks_the_same_but_differs_is_listed() -> None:
@@ -187,6 +228,7 @@ def test_networks_are_compared(tmp_path: Path) -> None:
     page = write_page([PPO, SAC], tmp_path)
     assert "Both files have the same network." not in page
     assert "actor.latent_pi.0" in page
+    assert "<code>linear 4 \u2192 8, Tanh, 40 parameters</code>" in page
     assert "mlp_extractor.policy_net.0" in page
 
 

@@ -24,7 +24,7 @@ PLOT = f"""<?xml version="1.0"?>
 
 
 def test_styles_become_attributes_in_the_colours_of_the_page() -> None:
-    found = str(convert_svg(PLOT, 'a "label" <b>', "f0-"))
+    found = str(convert_svg(PLOT, 'a "label" <b>', "f0"))
     assert "style" not in found
     (path,) = re.findall(r'<path [^>]*id="f0-shape"[^>]*>', found)
     for part in ('d="M 0.12 L -7 1.50"', 'clip-path="url(#f0-clip)"', 'fill="var(--series-1)"', 'stroke-width="2"'):
@@ -49,14 +49,14 @@ def test_styles_become_attributes_in_the_colours_of_the_page() -> None:
 )  # fmt: skip
 def test_nothing_in_a_plot_runs_or_loads(element: str) -> None:
     document = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">{element}<path d="M 0 0"/></svg>'
-    found = str(convert_svg(document, "", "f0-"))
+    found = str(convert_svg(document, "", "f0"))
     assert '<path d="M 0 0"' in found
     assert not re.search(r"attack|<script|<style|foreign", found)
 
 
 def test_ids_of_two_plots_differ() -> None:
-    first, second = (set(re.findall(r'id="([^"]+)"', str(convert_svg(PLOT, "", prefix)))) for prefix in ("f0-", "f1-"))
-    assert len(first) == len(second) == 3
+    first, second = (set(re.findall(r'id="([^"]+)"', str(convert_svg(PLOT, "", name)))) for name in ("f0", "f1"))
+    assert len(first) == len(second) == 4
     assert not first & second
     plots = Plots()
     drawn = "".join(str(plots.draw_histogram(Histogram((0, 3, 1), -1.0, 2.0), label="h")) for _ in range(2))

@@ -18,15 +18,21 @@ from sbformat.folders.logs import Curve, Training
 from sbformat.html_report.archive_page import (
     MOST_POINTS,
     MOST_ROWS,
+    Setting,
     average,
     collect_statistics,
+    draw_schedules,
+    list_facts,
     list_settings,
     list_spaces,
     render_archive,
+    render_time,
 )
+from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
-from tests.helpers import thresholds
-from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from sbformat.known.types import ConstantSchedule, FloatSchedule, InterpolatedSchedule, LinearSchedule
+from tests.helpers import attacks, thresholds
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed
 from tests.helpers.many_cases import check_each
 from tests.helpers.run_folders import make_folder
 from tests.helpers.sampling import with_exhaustive
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+OTHERS = ROOT / "tests" / "nets" / "archives"
 BUFFER = ARCHIVES / "replay-buffer-cartpole.pkl"
 
 
@@ -224,6 +231,17 @@ def test_rewards_of_other_layouts_are_summed_by_episode(name: str) -> None:
     assert (found.rewards if found else ()) == tuple(float(buffer.steps(one)["rewards"].sum()) for one in episodes)
 
 
+def test_the_mean_reward_is_in_the_summary_with_the_number_of_episodes() -> None:
+    def list_means(*rewards: float) -> list[tuple[str, str]]:
+        file = with_settings(ep_info_buffer=[{"r": reward, "l": 1} for reward in rewards])
+        assert file.inspected is not None
+        return [(fact.value, fact.remark) for fact in list_facts(file, file.inspected) if fact.label == "Mean reward"]
+
+    assert list_means(1.5, -2.0, 3.5) == [("1", "in the last 3 episodes")]
+    assert list_means(-4.25) == [("\u22124.25", "in the last episode")]
+    assert list_means() == []
+
+
 def test_averages_are_means_of_the_last_numbers() -> None:
     values = [float(at * at) for at in range(30)]
     found = average(values, 10)
@@ -320,13 +338,99 @@ def test_settings_are_grouped_and_none_is_lost() -> None:
     groups = list_settings(report)
     names = [row.name for rows in groups.values() for row in rows]
     assert report.data is not None
-    assert sorted([*names, "observation_space", "action_space"]) == sorted(report.data)
-    assert [row.name for row in groups["Optimization"]][:3] == ["learning_rate", "lr_schedule", "n_steps"]
+    assert sorted([*names, "observation_space", "action_space", "lr_schedule"]) == sorted(report.data)
+    assert [row.name for row in groups["Optimization"]][:2] == ["learning_rate", "n_steps"]
     assert {row.name for row in groups["Other values"]} >= {"_last_obs", "ep_info_buffer"}
     assert [(row.role, row.kind) for row in list_spaces(report)] == [
         ("Observation", "Box of 4"),
         ("Action", "Discrete"),
     ]
+
+
+def list_shown(**values: Any) -> dict[str, Setting]:
+    file = with_settings(**values)
+    assert file.inspected is not None
+    return {row.name: row for rows in list_settings(file.inspected).values() for row in rows}
+
+
+def test_the_learning_rate_is_listed_once_unless_its_schedule_is_another() -> None:
+    line = LinearSchedule(3e-4, 0.0, 1.0)
+    assert "lr_schedule" not in list_shown(learning_rate=line, lr_schedule=FloatSchedule(line))
+    assert "lr_schedule" not in list_shown(learning_rate=1, lr_schedule=ConstantSchedule(1.0))
+    assert list_shown(learning_rate=3e-4, lr_schedule=line)["lr_schedule"].value == "linear 0.0003 -> 0.0"
+    deep: list[list[Any]] = [[], []]
+    for _ in range(100_000):
+        deep = [[part] for part in deep]
+    assert "lr_schedule" in list_shown(learning_rate=deep[0], lr_schedule=deep[1])
+    inspected = sbformat.inspect(attacks.in_blob(attacks.PAYLOAD))
+    assert "lr_schedule" in [row.name for rows in list_settings(inspected).values() for row in rows]
+
+
+@check_each(
+    ("value", "text"),
+    [
+        (1643522319123456789, "2022-01-30 05:58:39 UTC"), (1614619329.0860486, "2021-03-01 17:22:09 UTC"), (0, None),
+        (-5, None), (math.nan, None), (math.inf, None), (10**400, None), (99_999_999_999_999, None), (True, None),
+        ("1", None),
+    ],
+)  # fmt: skip
+def test_the_start_of_a_run_is_a_date(value: object, text: str | None) -> None:
+    assert render_time(value) == text
+
+
+@pytest.mark.usefixtures("few_plots")
+def test_schedules_that_change_are_drawn() -> None:
+    table = InterpolatedSchedule((0.0, 0.5, 1.0), (1e-310, 5e-311, 1e-310))
+    page = render_file(with_settings(learning_rate=LinearSchedule(3e-4, 0.0, 1.0), clip_range=table, tau=0.5))
+    assert 'aria-label="learning_rate during the training: from 0.0003 to 0"' in page
+    assert 'aria-label="clip_range during the training: from 1e-310 to 1e-310"' in page
+    assert page.count("during the training: ") == 2
+    drawn = Plots().draw_schedule([math.nan, 1.0, 1e300, math.inf, -1e300], label="")
+    assert not re.search("nan|inf", str(drawn).casefold())
+    assert draw_schedules([Setting("a", "", "", LinearSchedule(math.nan, math.inf, 0.0))], Plots()) == {}
+    assert draw_schedules([Setting("a", "", "", LinearSchedule(10**400, 10**400, 0.5))], Plots()) == {}
+
+
+def test_a_layer_of_the_diagram_opens_a_panel_with_its_weights() -> None:
+    page = render(PPO)
+    elements = assert_is_harmless(page)
+    panels = {attrs["id"] for _, attrs in elements.found if "popover" in attrs}
+    opened = [attrs["popovertarget"] for _, attrs in elements.found if attrs.get("title", "").endswith(": details")]
+    network = sbformat.inspect(PPO).network
+    assert network is not None
+    assert len(opened) == len(network.layers) == len(panels)
+    assert set(opened) == panels
+    panel = page[page.index('id="layer-0"') : page.index('id="layer-1"')]
+    for text in ("mlp_extractor.policy_net.0.weight", "4 \u2192 8", "Tanh", ">40<", "8 \u00d7 4; mean"):
+        assert text in panel
+    names = [attrs["href"] for tag, attrs in elements.found if tag == "use" and attrs["href"].count("-") == 0]
+    assert len(names) == sum(at.histogram is not None for at in list_distributions(PPO))
+    ids = {attrs["id"] for tag, attrs in elements.found if tag == "svg" and "id" in attrs}
+    assert {name[1:] for name in names} <= ids
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (OTHERS / "sb2" / "ppo2-elu-box64.zip", "model/pi_fc0/w:0"),
+        (OTHERS / "sbx" / "ppo-box.zip", "actor_state/params/params/Dense_0/kernel"),
+        (ARCHIVES / "policy-box.pth", "mlp_extractor.policy_net.0.weight"),
+    ],
+    ids=lambda value: getattr(value, "stem", ""),
+)
+def test_panels_of_other_formats_have_the_weights_of_their_layers(
+    path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sbformat.html_report.plots.Plots.draw_histogram", lambda *_, **__: "drawn")
+    page = render_archive(collect_file(path)).replace("<wbr>", "")
+    start = page.index(f"<figcaption><code>{name}</code>")
+    assert '<use href="#f' in page[start : page.index("</figure>", start)]
+    assert "standard deviation" in page[start : page.index("</figcaption>", start)]
+
+
+def list_distributions(path: Path) -> list[Any]:
+    (policy,) = (part for part in collect_weights(collect_file(path)) if part.report.name == "policy.pth")
+    return [tensor.distribution for tensor in policy.tensors]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from sbformat.catalogue.collect import collect_file
 from sbformat.catalogue.rows import Cell, FileRow, FileTable, collect_row, make_table
 from sbformat.cli import main
-from sbformat.html_report.report import render_table
+from sbformat.html_report.page import is_plain
+from sbformat.html_report.table_page import FEWEST_IN_CHART, fold_statistics, render_table
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
+from tests.helpers.run_folders import make_folder
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
 
 if TYPE_CHECKING:
@@ -87,6 +90,52 @@ def test_the_mean_of_the_last_episodes_is_a_column() -> None:
     assert row.cells["mean_reward"] == Cell("1.75", 1.75, value=1.75)
     assert row.cells["episodes"].number == 2
     assert "mean_reward" not in collect(PPO).cells
+
+
+def test_statistics_are_in_the_row_of_their_agent(tmp_path: Path) -> None:
+    statistics = (ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes()
+    dangerous = attacks.pickle(attacks.PAYLOAD)
+    files = {"a/agent.zip": SAC.read_bytes(), "a/vecnormalize.pkl": statistics, "b/agent.zip": PPO.read_bytes()}
+    make_folder(tmp_path, {**files, "c/vecnormalize.pkl": statistics, "d/vecnormalize.pkl": dangerous})
+    page = write_page([tmp_path / name for name in (*files, "c/vecnormalize.pkl", "d/vecnormalize.pkl")], tmp_path)
+    rows = re.findall(r'<tr><th scope="row">(?:<a [^>]*>)?([^<]+)(.*?)</tr>', page)
+    assert [name for name, _ in rows] == ["a/agent.zip", "b/agent.zip", "c/vecnormalize.pkl", "d/vecnormalize.pkl"]
+    assert ">vecnormalize.pkl<" in rows[0][1]
+    assert "<h1>5 files</h1>" in page
+    assert "1 file has statistics" in page
+    row = collect(PPO)._replace(statistics=("/x/odd.pkl",))
+    odd = collect(attacks.pickle(attacks.PAYLOAD), "/x/odd.pkl")
+    assert fold_statistics([row, odd]) == [row, odd]
+    assert fold_statistics([row, collect(ARCHIVES / "vecnormalize-pendulum.pkl", "/x/odd.pkl")]) == [row]
+
+
+def test_the_environment_and_the_seed_are_columns_beside_each_other() -> None:
+    def number(at: int) -> Cell:
+        return Cell(str(at), at)
+
+    page = render_table(make_rows(4, gamma=number, seed=number, env=number, algorithm=number))
+    titles = re.findall(r'<th scope="col" data-key="([^"]+)"[^>]*?( hidden)?>', page)
+    assert titles[:4] == [("file", ""), ("algorithm", ""), ("env", ""), ("seed", "")]
+
+
+def test_a_chart_needs_rewards() -> None:
+    def has_chart(count: int, **cells: Any) -> bool:
+        return 'id="chart"' in render_table(make_rows(count, **cells))
+
+    def reward(at: int) -> Cell:
+        return Cell(str(at), at)
+
+    assert has_chart(FEWEST_IN_CHART, mean_reward=reward)
+    assert has_chart(FEWEST_IN_CHART, last_evaluation=reward)
+    assert not has_chart(FEWEST_IN_CHART - 1, mean_reward=reward)
+    assert not has_chart(FEWEST_IN_CHART, gamma=reward)
+
+
+def test_the_text_of_a_number_is_in_the_page_once() -> None:
+    for text, number in (("1,000", 1000), ("-0.5", -0.5), ("1e-05", 1e-5)):
+        assert is_plain(Cell(text, number))
+    for text, number in (("linear 0.5 -> 0", 0.5), ("29.4 KiB", 30102), ("null", None), ("2", 1)):
+        assert not is_plain(Cell(text, number))
 
 
 def test_a_broken_file_is_a_row_with_its_reason(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@
   const shownAtFirst = headers.map((header) => !header.hidden);
   const filter = document.getElementById("filter");
   const status = document.getElementById("status");
-  const boxes = Array.from(document.querySelectorAll("#columns input"));
   const collator = new Intl.Collator(undefined, {numeric: true, sensitivity: "base"});
   let sorted = {index: -1, direction: 0};
 
@@ -18,9 +17,11 @@
 
   const textOf = (row, index) => row.cells[index].textContent.trim();
 
+  const plainOf = (row, index) => textOf(row, index).replaceAll(",", ""); // of a column of numbers
+
   const numberOf = (row, index) => {
-    const value = row.cells[index].dataset.value;
-    return value === undefined ? NaN : Number(value);
+    const value = row.cells[index].dataset.value ?? (isNumber[index] && plainOf(row, index));
+    return value ? Number(value) : NaN;
   };
 
   // -- sort -----------------------------------------------------------------------------------------
@@ -92,9 +93,19 @@
     const unknown = terms.map((term) => term.unknown).filter((name) => name !== null);
     const hint = unknown.length ? `. No column is called ${unknown.join(", ")}, so the text is searched` : "";
     status.textContent = `${describeCount(count)}${hint}`;
+    table.dispatchEvent(new Event("filtered"));
   };
 
   // -- columns --------------------------------------------------------------------------------------
+
+  const boxes = titles.slice(1).map((title, index) => {
+    const [item, label, box] = ["li", "label", "input"].map((name) => document.createElement(name));
+    Object.assign(box, {type: "checkbox", value: index + 1, autocomplete: "off"});
+    label.append(box, ` ${title}`);
+    item.append(label);
+    document.getElementById("column-boxes").append(item);
+    return box;
+  });
 
   const showColumn = (index, isShown) => {
     headers[index].hidden = !isShown;
@@ -126,10 +137,9 @@
 
   const writeTable = () => {
     const shown = headers.map((header, index) => index).filter((index) => !headers[index].hidden);
-    const cellOf = (row, index) => {
-      const number = isNumber[index] ? row.cells[index].dataset.value : undefined;
-      return quoteCell(number === undefined ? textOf(row, index) : number);
-    };
+    const cellOf = (row, index) => quoteCell(
+      isNumber[index] ? row.cells[index].dataset.value ?? plainOf(row, index) : textOf(row, index),
+    );
     const lines = [shown.map((index) => quoteCell(keys[index])).join(",")];
     for (const row of body.rows) {
       if (!row.hidden) lines.push(shown.map((index) => cellOf(row, index)).join(","));
