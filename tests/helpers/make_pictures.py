@@ -6,6 +6,8 @@ when the pages look different.
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import shutil
 import sys
@@ -13,14 +15,20 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
+from PIL import Image
+
 import sbformat
 from sbformat.cli import main as run_command
+from sbformat.folders.trees import expand_paths
 from tests.helpers.browser import WIDE, Browser, find_browser
 from tests.helpers.bundled import ARCHIVES, ROOT
+from tests.helpers.run_folders import make_evaluations, make_folder
 
 PICTURES: Final = ROOT / "docs" / "assets"
-MOST_BYTES: Final = 120_000
+MOST_BYTES: Final = 60_000
 """Bytes of a picture at most: the documentation is read on phones, too."""
+_COLOURS: Final = 256  # of the palette of a picture
 
 
 class Picture(NamedTuple):
@@ -30,20 +38,45 @@ class Picture(NamedTuple):
     height: int
     section: str = ""
     """The id of the section that it begins with; the top of the page without one."""
+    title: str | None = None
 
 
 STRANGER: Final = "stranger.zip"
 """The archive of the home page: the value of ``lr_schedule`` calls ``os.system('true')``."""
 SCHEDULE: Final = 'lr_schedule={":type:": "x", ":serialized:": "gAJjb3MKc3lzdGVtClgEAAAAdHJ1ZYVSLg=="}'
+RUNS: Final = "runs"
+"""A folder with runs of two environments, which :func:`make_runs` makes."""
 
 ALL: Final = {
     "report-stranger": Picture((STRANGER,), 880),
     "report-agent": Picture(("ppo-cartpole.zip",), 800),
     "report-comparison": Picture(("ppo-cartpole-1.0.zip", "ppo-cartpole.zip"), 900, "weights"),
-    "report-table": Picture(
-        ("ppo-cartpole.zip", "ppo-cartpole-1.0.zip", "sac-pendulum.zip", "replay-buffer-cartpole.pkl"), 560
-    ),
+    "report-table": Picture((RUNS,), 832, title="Runs of today"),
+    "report-curves": Picture((RUNS,), 1210, "chart", title="Runs of today"),
 }
+
+
+def make_runs(folder: Path) -> None:
+    """Write runs of the bundled agents with other learning rates, and evaluations whose rewards are made up."""
+    steps = np.arange(1, 21) * 5000
+    for name, env, first, last in (
+        ("ppo-cartpole", "CartPole-v1", 20, 500),
+        ("sac-pendulum", "Pendulum-v1", -1400, -150),
+    ):
+        algorithm = name.partition("-")[0]
+        for seed, rate in enumerate((1e-4, 3e-4, 1e-3, 3e-3)):
+            run = folder / algorithm / f"{env}_{seed + 1}"
+            speed = 45_000 / (1 + 2 * abs(math.log10(rate / 6e-4)))
+            noise = np.random.default_rng(seed).normal(0, 0.03, (len(steps), 5))
+            rewards = first + (last - first) * (1 - np.exp(-steps / (60_000 - speed)))[:, None] * (1 - abs(noise))
+            make_folder(run, {
+                "evaluations.npz": make_evaluations(timesteps=steps, results=rewards),
+                "args.yml": f"algo: {algorithm}\nenv: {env}\nseed: {seed}\n".encode(),
+                **({"vecnormalize.pkl": Path("vecnormalize-pendulum.pkl").read_bytes()} if algorithm == "sac" else {}),
+            })  # fmt: skip
+            values = (f"learning_rate={rate}", f"seed={seed}", "num_timesteps=100000")
+            options = [option for value in values for option in ("--set", value)]
+            run_command(["edit", f"{name}.zip", "-o", str(run / "best_model.zip"), *options])
 
 
 def make_pictures(folder: Path) -> None:
@@ -62,9 +95,10 @@ def make_pictures(folder: Path) -> None:
             shutil.copytree(ARCHIVES, pages, dirs_exist_ok=True)
             os.chdir(pages)
             run_command(["edit", "ppo-cartpole.zip", "-o", STRANGER, "--set", SCHEDULE])
+            make_runs(Path(RUNS))
             for name, picture in ALL.items():
                 page = Path(pages) / f"{name}.html"
-                sbformat.report(list(picture.sources), page)
+                sbformat.report(list(expand_paths(picture.sources)), page, title=picture.title)
                 (folder / f"{name}.png").write_bytes(take_picture(browser, page, picture))
     finally:
         browser.close()
@@ -76,7 +110,15 @@ def take_picture(browser: Browser, page: Path, picture: Picture) -> bytes:
     browser.resize(WIDE, picture.height)
     if picture.section:
         browser.run("document.getElementById(arguments[0]).scrollIntoView()", picture.section)
-    return browser.picture(whole=False)
+    return shrink_picture(browser.picture(whole=False))
+
+
+def shrink_picture(data: bytes) -> bytes:
+    """Return a PNG with a palette, which is a third as large."""
+    image = Image.open(io.BytesIO(data)).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def main() -> int:
