@@ -19,6 +19,7 @@ MESSAGE_BYTES: Final = 2048
 _SHOWN_CHARACTERS: Final = 200
 _SHOWN_BITS: Final = 200
 _COMPARED: Final = 60  # number of characters of a name that are compared with others: the time grows with its square
+_ALIKE: Final = 3  # names that are suggested
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -114,9 +115,10 @@ class SbformatError(Exception):
 
     def add_hint(self, hint: str) -> None:
         """Say what to do next: at the end of the message, unless it contains that already."""
+        separator = " " if self.hint.endswith("?") else "; "
         if hint and hint not in self.message:
-            self.message = f"{self.message}; {hint}"
-        self.hint = "; ".join(filter(None, (self.hint, hint)))
+            self.message = f"{self.message}{separator}{hint}"
+        self.hint = f"{self.hint}{separator}{hint}" if self.hint else hint
 
     def within(self, entry: str) -> SbformatError:
         """Add the name of the entry in front of the one that is known; return the same error.
@@ -228,6 +230,26 @@ class ValidationError(SbformatError, ValueError):
         self.problems = tuple(problems)
 
 
+def _find_alike(name: str, known: Sequence[str]) -> list[str]:
+    """Return the name that is spelled almost the same; or those with the same words and others; or one that is near.
+
+    >>> _find_alike("reward", ["gamma", "mean_reward", "norm_reward"])
+    ['mean_reward', 'norm_reward']
+    """
+    import difflib
+
+    words = _split_words(name)
+    return (
+        difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        or [one for one in known if words and words <= _split_words(one)][:_ALIKE]
+        or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    )
+
+
+def _split_words(name: str) -> frozenset[str]:
+    return frozenset("".join(c if c.isalnum() else " " for c in name.lower()).split())
+
+
 class MissingEntryError(SbformatError, KeyError):
     """A name that does not exist; the message suggests the closest one that does.
 
@@ -242,14 +264,12 @@ class MissingEntryError(SbformatError, KeyError):
     name: str
 
     def __init__(self, name: str, *, present: Iterable[str] = (), what: str = "entry", hint: str = "") -> None:
-        import difflib
-
         if not isinstance(name, str):
             name = repr(name)  # a caller's slip, which gets the same answer
         known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
-        close = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
+        close = [quote(found) for found in _find_alike(name[:_COMPARED], known)]
         if close and not hint:
-            hint = f"did you mean {quote(close[0])}?"
+            hint = f"did you mean {' or '.join([', '.join(close[:-1]), close[-1]]) if close[1:] else close[0]}?"
         elif known and not hint:
             listed = ", ".join(quote(k, 60) for k in known[:8])
             hint = f"available: {listed}" + (", \u2026" if len(known) > 8 else "")

@@ -137,6 +137,25 @@ def test_a_missing_name_suggests_the_nearest_one() -> None:
     assert str(error) == "there is no entry 'polcy'; did you mean 'policy'?"
 
 
+def test_a_missing_name_suggests_names_with_the_same_words() -> None:
+    names = ["loss", "norm_reward", "mean_reward_of_all", "best/reward", "reward_of_steps", "rewards"]
+    error = MissingEntryError("reward", present=names[:5], what="column")
+    assert error.hint == "did you mean 'norm_reward', 'mean_reward_of_all' or 'best/reward'?"
+    assert error.message == f"there is no column 'reward'; {error.hint}"
+    assert MissingEntryError("reward", present=names).hint == "did you mean 'rewards'?"  # almost the same
+    assert MissingEntryError("norm_rewrd", present=names).hint == "did you mean 'norm_reward'?"
+
+
+def test_a_hint_is_a_part_of_the_message() -> None:
+    error = UnsupportedError("it is large", hint="raise the limit", entry="data")
+    assert (error.message, error.hint) == ("it is large; raise the limit", "raise the limit")
+    assert UnsupportedError("it is large: raise it", hint="raise it").message == "it is large: raise it"
+    assert (error.again().hint, copy.deepcopy(error).hint) == ("raise the limit", "raise the limit")
+    assert UnsupportedError("it is large").hint == ""
+    error.add_hint("or else")
+    assert str(error) == f"data: it is large; {error.hint}"
+
+
 def test_without_a_near_one_the_names_there_are_get_listed_up_to_eight() -> None:
     assert str(MissingEntryError("zzz", present=["a", "b"])) == "there is no entry 'zzz'; available: 'a', 'b'"
     many = str(MissingEntryError("zzz", present=[f"name{i}" for i in range(20)], what="tensor"))

@@ -86,6 +86,24 @@ def test_commands_say_what_was_left_out(huge: Path, tmp_path: Path, capsys: pyte
     assert "left out" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_the_pickle_of_a_large_value_is_listed_with_the_limits_that_the_error_names(
+    huge: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(huge), "--blobs", "my_frames", *OPTION]) == 2
+    out, err = capsys.readouterr()
+    hint = err.partition("\n  hint: if you trust the size, pass ")[2].split()
+    assert (out, hint[0], "limits=Limits(" in err) == ("", "--limit", False)
+    assert main(["inspect", str(huge), "--blobs", "my_frames", *hint]) == 0
+    assert "numpy" in capsys.readouterr().out
+
+
+def test_the_error_of_a_large_value_names_what_is_allowed_and_needed(huge: Path) -> None:
+    value = sbformat.read(huge, limits=LIMITS).data["my_frames"]
+    assert isinstance(value, LargeValue)
+    for one in (value, pickle.loads(pickle.dumps(value))):
+        assert one.error.allowed == getattr(LIMITS, one.error.limit) < one.error.actual
+
+
 def test_a_space_that_is_left_out_is_named(huge: Path) -> None:
     with pytest.raises(sbformat.SbformatError, match="observation_space"):
         sbformat.load_policy(huge, limits=Limits(blob_bytes=100))

@@ -179,7 +179,8 @@ def _make_result(
     outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace, archive: Archive | None = None
 ) -> InspectResult:
     failure = outcome if report is None else None
-    broken = _files.EXIT_FINDINGS if report is not None and report.broken else _files.EXIT_FINE
+    is_broken = (report is not None and report.broken) or any(row["broken"] for row in outcome.get("blobs", ()))
+    broken = _files.EXIT_FINDINGS if is_broken else _files.EXIT_FINE
     status = _files.EXIT_COULD_NOT if report is None else broken
     if args.format == "json":
         text = _output.render_report({**outcome, **(_describe_report(report) if report else {})})
@@ -381,6 +382,8 @@ def _describe_blob(archive: Archive, key: str, *, with_opcodes: bool) -> dict[st
     if not isinstance(value, Serialized):
         blobs = [name for name, item in archive.data.items() if isinstance(item, Serialized)]
         raise MissingEntryError(key, present=blobs, what="pickle in data")
+    if isinstance(value, LargeValue):
+        raise value.error
     rows: list[Any] = []
     broken = None
     try:
@@ -389,7 +392,7 @@ def _describe_blob(archive: Archive, key: str, *, with_opcodes: bool) -> dict[st
         else:
             rows.extend(tree(pkl.decode_pickle(value.pickle, Budget(archive.limits))))
     except SbformatError as error:
-        broken = f"{error.outcome}: {error.message}"
+        broken = f"{error.outcome}: {opt.name_option(error.message)}"
     return {"key": key, "opcodes" if with_opcodes else "lines": rows, "broken": broken}
 
 

@@ -152,6 +152,8 @@ def test_no_sources_are_an_error(tmp_path: Path, capsys: Capture) -> None:
         (["--where", "algoritm = 1"], "there is no column 'algoritm'; did you mean 'algorithm'?"),
         (["--columns", "gama"], "there is no column 'gama'; did you mean 'gamma'?"),
         (["--group-by", "env,gama"], "there is no column 'gama'; did you mean 'gamma'?"),
+        (["--sort", "reward"], "there is no column 'reward'; did you mean 'mean_reward'"),
+        (["--where", "reward > 3"], "'mean_reward'? texts are in single quotes"),
         (["--where", "gamma <"], "the condition is not SQL that SQLite accepts"),
     ],
 )
