@@ -18,7 +18,11 @@ _STATUS: Final = """
 The exit status is 0 for success; 1 for findings: a file that is invalid, or that the `--target` of `validate` does not
 load whole, files that differ, a verdict that reaches `--fail-on`, an agent that computes something else now; 2 if the
 command could not do its work, or there was no file to examine. The result goes to the standard output, errors and
-progress to the standard error.
+progress to the standard error ([their form](errors.md#on-the-command-line)).
+
+On a terminal long texts and lists are shortened, and `--verbose` shows more. In a pipe or file they are whole: the
+bound of a cell of a table is ten times that on a terminal, and at least 2,048 characters; that of a table is 100,000
+rows.
 """
 _HELP: Final = "show this help message and exit"
 _USAGE: Final = "usage: "

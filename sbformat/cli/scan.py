@@ -292,12 +292,15 @@ def _apply_baseline(
 
     applied = apply_baseline(reports, items, date.today())  # noqa: DTZ011 -- a date of the user's calendar
     name = escape(_files.name_input(path), 1000)
-    for rows, what in ((applied.unmatched, "match no finding"), (applied.expired, "expired")):
+    again = "scan all of the files with --write-baseline to leave them out"
+    changed = "change their date after another look at the findings, or remove them"
+    for rows, what, hint in ((applied.unmatched, "match no finding", again), (applied.expired, "expired", changed)):
         if rows:
             files = list(dict.fromkeys(str(row.get("path", row["sha256"])) for row in rows))
             shown = ", ".join(escape(file, 1000) for file in files[:_SHOWN_NAMES])
             more = f", \u2026 {len(files) - _SHOWN_NAMES:,} more" if len(files) > _SHOWN_NAMES else ""
-            _output.warn(f"{name}: {len(rows):,} of {count_noun(len(items), 'item')} {what}: {shown}{more}")
+            text = f"{name}: {len(rows):,} of {count_noun(len(items), 'item')} {what}: {shown}{more}"
+            _output.warn(text, hint)
     return applied
 
 
