@@ -184,26 +184,25 @@ def find_result_stream(args: argparse.Namespace) -> TextIO:
     return sys.stderr if getattr(args, "output", None) == STANDARD_STREAM else sys.stdout
 
 
-def write_remark(text: str, hint: str = "") -> None:
+def write_remark(text: str, hint: str = "", problems: Sequence[str] = ()) -> None:
     """Write an error or a remark to standard error; when that is closed or broken, nothing.
 
-    :param text: escaped where it comes from a file, as the hint is
+    :param text: escaped where it comes from a file, as the other arguments are
     :param hint: what to do next
+    :param problems: what the text sums up
     """
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(lay_out(f"sbformat: {text}", hint))
+            sys.stderr.write(lay_out(f"sbformat: {text}", hint, problems))
 
 
-def lay_out(text: str, hint: str) -> str:
-    """Return the lines of an error, none longer than :data:`_LONGEST_LINE`, and the line of its hint.
+def lay_out(text: str, hint: str, problems: Sequence[str] = ()) -> str:
+    """Return the lines of an error, none longer than :data:`_LONGEST_LINE`, of its problems and of its hint.
 
     Of a text that is longer each clause has a line, so that several problems are a list.
     """
-    lines = [text]
-    if len(text) > _LONGEST_LINE:
-        first, *clauses = text.split("; ")
-        lines = [*_wrap(first, ""), *(line for clause in clauses for line in _wrap(clause, "  - "))]
+    first, *clauses = text.split("; ") if len(text) > _LONGEST_LINE else [text]
+    lines = [*_wrap(first, ""), *(line for clause in (*clauses, *problems) for line in _wrap(clause, "  - "))]
     return "".join(f"{line}\n" for line in [*lines, *(_wrap(hint, "  hint: ") if hint else ())])
 
 

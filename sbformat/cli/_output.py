@@ -430,16 +430,22 @@ def report_failures(reports: Iterable[Report]) -> None:
 def report_failure(report: Report, *, lists_problems: bool) -> None:
     """Write the error of a file that failed to standard error.
 
-    :param lists_problems: if there are many, as a table: when standard output does not have them as JSON
+    :param lists_problems: if there are many, a line each: when standard output does not have them as JSON
     """
     rows = report.get("problems", [])
     if len(rows) < _LISTED or not lists_problems:
         _files.write_failure(report)
         return
     name = escape(str(report.get("file", report["path"])), 1000)
-    _files.write_remark(f"{name}: {report['outcome']}: {len(rows)} problems")
-    if sys.stderr is not None:
-        make_printer(sys.stderr).table("problems", ("where", "kind", "problem"), [tuple(row.values()) for row in rows])
+    lines = list(map(_describe_problem, rows[:_ROWS]))
+    lines += [f"\u2026 and {len(rows) - _ROWS:,} more"] if len(rows) > _ROWS else []
+    _files.write_remark(f"{name}: {report['outcome']}: {len(rows)} problems", report.get("hint", ""), lines)
+
+
+def _describe_problem(row: Mapping[str, Any]) -> str:
+    """Return a problem, after its place unless the message names it."""
+    place = escape(row["loc"], 1000)
+    return str(row["message"]) if place in row["message"] else f"{place}: {row['message']}"
 
 
 def warn(text: str, hint: str = "") -> None:

@@ -128,10 +128,9 @@ def run_edit(args: argparse.Namespace) -> int:
     report = _files.report_errors(args.path, lambda: _edit(args, output), outputs=[output])
     problems = report.get("problems", ())
     has_errors = any(row.get("level") == "error" for row in problems)
-    status = _output.finish(args, report, _output.Form(_print_edit), is_finding=has_errors)
     if report["outcome"] != "ok" and any(row["kind"] == "mismatch" for row in problems):
-        _files.write_remark("nothing was written", "--allow-mismatch writes it anyway")
-    return status
+        report["hint"] = "--allow-mismatch writes it anyway"
+    return _output.finish(args, report, _output.Form(_print_edit), is_finding=has_errors)
 
 
 def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:

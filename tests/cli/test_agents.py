@@ -248,7 +248,7 @@ def test_weights_of_another_network_are_listed(capsys: pytest.CaptureFixture[str
     status, out, err = run(capsys, "predict", path, "--observation", json.dumps(OBSERVATION))
     assert (status, out) == (2, "")
     assert err.startswith(f"sbformat: {path}: invalid: 10 problems\n")
-    assert "action_net.weight" in err
+    assert "\n  - 'action_net.weight': expected the shape" in err
 
 
 # -- evaluate -----------------------------------------------------------------------------------------

@@ -144,3 +144,13 @@ def test_the_exit_status_for_damage(
         found.append(main([command, "agent.zip", *map(str, OPTIONS[command])]))
     capsys.readouterr()
     assert tuple(found) == STATUSES[command]
+
+
+def test_many_problems_are_lines_before_the_hint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    lines = fail(capsys, "edit", PPO, "-o", tmp_path / "a.zip", "--set", 'policy_kwargs={"net_arch": [7, 7]}')
+    assert lines[0] == f"sbformat: {PPO}: invalid: 10 problems"
+    assert [line[:5] for line in lines[1:-1]] == ["  - '"] * 10
+    assert lines[-1] == "  hint: --allow-mismatch writes it anyway"
+    lines = fail(capsys, "edit", PPO, "-o", tmp_path / "a.zip", *("--set", "gamma=[]", "--set", "n_steps=-1") * 2,
+                 "--set", 'batch_size="x"')  # fmt: skip
+    assert {line.partition(": ")[0] for line in lines[1:]} == {"  - /gamma", "  - /n_steps", "  - /batch_size"}
