@@ -232,6 +232,8 @@ def _list_counted(report: dict[str, Any]) -> list[str]:
 def _read_baseline(args: argparse.Namespace, limits: Limits) -> list[dict[str, Any]] | None:
     """Return the items of the baseline that is used, or written again; None after the error of one that is not."""
     path = args.baseline or args.write_baseline
+    if args.write_baseline == _files.STANDARD_STREAM:
+        raise opt.UsageError("argument --write-baseline: expected a file, got '-'")
     if path is None or (args.write_baseline and not os.path.lexists(path)):
         return []
     from sbformat.tools.scan.baseline import read_baseline
@@ -258,24 +260,26 @@ def _write_baseline(args: argparse.Namespace, reports: list[dict[str, Any]], ite
         _files.write_remark(f"{escape(path, 1000)}: not written, because something could not be read")
         return _files.EXIT_COULD_NOT
 
+    made = make_baseline(reports, items)
+
     def write() -> dict[str, Any]:
-        items[:] = make_baseline(reports, items)
         with new_file(path, overwrite=True) as temporary, open_new(temporary) as file:
-            file.write(render_baseline(items))
+            file.write(render_baseline(made))
         return {}
 
     report = _files.report_errors(path, write, outputs=[path])
     _output.report_failures([report])
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
-    written, of_folders = (
-        sum(len(report["findings"]) for report in reports if bool(report["sha256"]) is has_digest)
-        for has_digest in (True, False)
-    )
+    items[:] = made
+    total = sum(len(report["findings"]) for report in reports)
+    written = sum(len(report["findings"]) for report in reports if report["sha256"])
     _output.warn(f"wrote {escape(path, 1000)}: {count_noun(written, 'accepted finding')}")
-    if of_folders:
-        what = count_noun(of_folders, "finding")
+    if total > written:
+        what = count_noun(total - written, "finding")
         _output.warn(f"{what} of folders cannot be accepted, because a folder has no digest")
+    if omitted := sum(report["omitted"] for report in reports):
+        _output.warn(f"{count_noun(omitted, 'finding')} cannot be accepted, because a report does not list so many")
     return _files.EXIT_FINE
 
 

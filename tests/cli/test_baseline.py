@@ -116,6 +116,14 @@ def test_findings_that_are_not_listed_are_not_accepted() -> None:
     assert _exit_status([{**report, "omitted": 1}], "unknown") == 1
 
 
+def test_findings_that_are_not_listed_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "many.pkl"
+    path.write_bytes(b"\x80\x02" + b"".join(b"cmine\nx%d\n0" % number for number in range(1002)) + b"N.")
+    assert main(["scan", str(path), "--write-baseline", str(tmp_path / "a.json"), "--quiet"]) == 1
+    assert main(["scan", str(path), "--write-baseline", str(tmp_path / "a.json")]) == 1
+    assert " cannot be accepted, because a report does not list so many" in capsys.readouterr().err
+
+
 def test_an_item_expires_after_its_day() -> None:
     report = {"path": "a", "sha256": "0" * 64, "findings": [row._asdict() for row in sbformat.scan(NAMED).findings]}
     items = [{**item, "expires": "2026-06-30"} for item in make_baseline([report])]
@@ -218,3 +226,6 @@ def test_a_baseline_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err.startswith(f"sbformat: {tmp_path / 'none.json'}: cannot open: ")
     assert main(["scan", str(PPO), "--write-baseline", str(tmp_path / "none" / "a.json")]) == 2
     assert "there is no folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["scan", str(PPO), "--write-baseline", "-"])
+    assert "--write-baseline: expected a file, got '-'" in capsys.readouterr().err
