@@ -78,6 +78,8 @@ class KnownAlgorithm(Record):
     """Other modules that had its policy classes."""
     policy_kwargs: Mapping[str, Any] = {}
     """The policy's arguments when ``data`` has no ``policy_kwargs``."""
+    others: Mapping[str, Any] = {}
+    """Defaults of further arguments of the constructor, whose values in ``data`` are made from them."""
 
     @property
     def kind(self) -> Kind:
@@ -88,6 +90,18 @@ class KnownAlgorithm(Record):
     def policies(self) -> dict[str, Pair]:
         """The policy classes by SB3's short names: ``MlpPolicy``, ..."""
         return self.classes.by_alias
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """The defaults of the constructor, by key of ``data``; without what agents keep of their run."""
+        settings = {key: value for key, value in self.defaults.items() if key not in _OF_RUN}
+        return {"learning_rate": self.learning_rate, **settings, **_OBJECTS, **self.others}
+
+    def rollout_buffer(self, *, is_dict: bool) -> Pair:
+        """The class of the rollout buffer, of an algorithm that has one."""
+        module = self.classes.module.removesuffix("policies") + "buffers"
+        prefix = next(iter(self.policies.values()))[1].removesuffix("ActorCriticPolicy")
+        return module, f"{prefix}{'Dict' if is_dict else ''}RolloutBuffer"
 
 
 # -- policies -----------------------------------------------------------------------------------------
@@ -125,6 +139,16 @@ _COMMON: Final[Mapping[str, Any]] = {
     "num_timesteps": 0, "_total_timesteps": 0, "_num_timesteps_at_start": 0, "_n_updates": 0, "_episode_num": 0,
     "start_time": 0.0, "n_envs": 1,
 }  # fmt: skip
+_OF_RUN: Final = frozenset({
+    "seed", "verbose", "num_timesteps", "_total_timesteps", "_num_timesteps_at_start", "_n_updates", "_episode_num",
+    "start_time", "n_envs", "exploration_rate",
+})  # fmt: skip
+"""Keys of these and the following values that are not hyper-parameters."""
+_OBJECTS: Final[Mapping[str, Any]] = dict.fromkeys((
+    "policy_kwargs", "replay_buffer_class", "replay_buffer_kwargs", "rollout_buffer_class", "rollout_buffer_kwargs",
+))  # fmt: skip
+"""Arguments of every constructor that are None by default."""
+_CLIPPED: Final[Mapping[str, Any]] = {"clip_range": 0.2, "clip_range_vf": None}
 _ON_POLICY: Final[Mapping[str, Any]] = {
     **_COMMON, "n_steps": 2048, "batch_size": 64, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95, "ent_coef": 0.0,
     "vf_coef": 0.5, "max_grad_norm": 0.5, "normalize_advantage": True, "target_kl": None,
@@ -146,7 +170,7 @@ _Q: Final[Mapping[str, Any]] = {
 
 _ROWS: Final = (
     KnownAlgorithm("PPO", "stable_baselines3.ppo.ppo", ACTOR_CRITIC, 3e-4, _ON_POLICY, keys=(("n_epochs",),),
-                   older_packages=("stable_baselines3.ppo.policies",)),  # SB3 0.6
+                   others=_CLIPPED, older_packages=("stable_baselines3.ppo.policies",)),  # SB3 0.6
     KnownAlgorithm("A2C", "stable_baselines3.a2c.a2c", ACTOR_CRITIC, 7e-4,
                    {**_ON_POLICY, "n_steps": 5, "gae_lambda": 1.0, "normalize_advantage": False},
                    keys=(("n_steps", "gae_lambda", "vf_coef"),), like="PPO",
@@ -157,10 +181,10 @@ _ROWS: Final = (
         "n_critic_updates": 10, "sub_sampling_factor": 1,
     }, keys=(("cg_max_steps",),), precedence=3, like="PPO", older_packages=("sb3_contrib.trpo.policies",)),
     KnownAlgorithm("MaskablePPO", "sb3_contrib.ppo_mask.ppo_mask", _MASKABLE, 3e-4, _ON_POLICY, like="PPO",
-                   older_packages=("sb3_contrib.ppo_mask.policies",)),
+                   others=_CLIPPED, older_packages=("sb3_contrib.ppo_mask.policies",)),
     KnownAlgorithm("RecurrentPPO", "sb3_contrib.ppo_recurrent.ppo_recurrent", _RECURRENT, 3e-4,
                    {**_ON_POLICY, "n_steps": 128, "batch_size": 128}, like="PPO",
-                   older_packages=("sb3_contrib.ppo_recurrent.policies",)),
+                   others=_CLIPPED, older_packages=("sb3_contrib.ppo_recurrent.policies",)),
     KnownAlgorithm("DQN", "stable_baselines3.dqn.dqn", _DQN, 1e-4,
                    {**_Q, "exploration_fraction": 0.1, "exploration_final_eps": 0.05, "max_grad_norm": 10},
                    keys=(("exploration_fraction",),), precedence=2),
@@ -177,11 +201,11 @@ _ROWS: Final = (
                    like="TD3", fixes=("policy_delay", "target_noise_clip"), policy_kwargs={"n_critics": 1}),
     KnownAlgorithm("TQC", "sb3_contrib.tqc.tqc", _TQC, 3e-4, {**_ENTROPY, "top_quantiles_to_drop_per_net": 2},
                    keys=(("top_quantiles_to_drop_per_net",),), precedence=4, like="SAC"),
-    KnownAlgorithm("CrossQ", "sb3_contrib.crossq.crossq", _CROSSQ, 1e-3, {**_ENTROPY, "policy_delay": 3},
+    KnownAlgorithm("CrossQ", "sb3_contrib.crossq.crossq", _CROSSQ, 1e-3, {**_ENTROPY, "tau": 1.0, "policy_delay": 3},
                    keys=(("target_entropy", "policy_delay"),), precedence=2, like="SAC"),
     KnownAlgorithm("ARS", "sb3_contrib.ars.ars", _ARS, 2e-2, {
         **_COMMON, "n_delta": 8, "delta_std": 0.05, "zero_policy": True, "alive_bonus_offset": 0, "n_eval_episodes": 1,
-    }, keys=(("n_delta", "delta_std"), ("n_delta", "pop_size")), precedence=6),
+    }, keys=(("n_delta", "delta_std"), ("n_delta", "pop_size")), precedence=6, others={"n_top": None}),
 )  # fmt: skip
 ALGORITHMS: Final = {row.name: row for row in _ROWS}
 """The algorithms by name."""

@@ -178,14 +178,11 @@ class RebuildReport(Record):
 
 # -- what SB3 uses without a key ----------------------------------------------------------------------
 
-_SCHEDULES: Final[Mapping[str, float | None]] = {"clip_range": 0.2, "clip_range_vf": None, "delta_std_schedule": 0.05}
-
 
 def find_default(algorithm: str, key: str) -> Any:
     """Return the value that SB3 uses when a key is missing from ``data``; None if it is not known."""
-    if key == "learning_rate":
-        return ALGORITHMS[algorithm].learning_rate
-    return {**ALGORITHMS[algorithm].defaults, **_SCHEDULES}.get(key)
+    row = ALGORITHMS[algorithm]
+    return {"learning_rate": row.learning_rate, **row.defaults, **row.others}.get(key.removesuffix("_schedule"))
 
 
 def describe_default(algorithm: str, key: str) -> str:

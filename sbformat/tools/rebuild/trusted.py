@@ -546,11 +546,7 @@ def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]
         names = ("DictReplayBuffer", "HerReplayBuffer")
         return frozenset(pair for pair in REPLAY_BUFFERS if (pair[1] in names) == is_dict)
     row = ALGORITHMS[algorithm]
-    if row.kind != "actor_critic":
-        return frozenset()
-    module = row.classes.module.removesuffix("policies") + "buffers"
-    prefix = next(iter(row.policies.values()))[1].removesuffix("ActorCriticPolicy")
-    return frozenset({(module, f"{prefix}{'Dict' if is_dict else ''}RolloutBuffer")})
+    return frozenset({row.rollout_buffer(is_dict=is_dict)} if row.kind == "actor_critic" else ())
 
 
 def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
