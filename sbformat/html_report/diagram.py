@@ -16,12 +16,12 @@ A line runs between columns where it passes a box: that of ``d`` and ``observati
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from sbformat.html_report.page import format_shape
 from sbformat.immutable import Record
+from sbformat.policies.describe import find_sources, resolve_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +40,6 @@ _ROW_GAP: Final = 34
 _MARGIN: Final = 2
 _CHARACTERS: Final = 26  # characters of the title of a box
 _LINE_CHARACTERS: Final = 31  # characters of another line, which is not bold
-_NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,10 +109,10 @@ def list_boxes(summary: Summary) -> list[Box]:
     """Return the boxes of a network, each with those that it reads, which are before it."""
     boxes: list[Box] = []
     at: dict[str, int] = {}
-    steps = _resolve_steps(summary)
+    steps = resolve_steps(summary)
 
     def add(name: str, box: Box, reads: Iterable[str] = ()) -> None:
-        box.sources = _find_sources(reads, steps, at)
+        box.sources = find_sources(reads, steps, at)
         at[name] = len(boxes)
         boxes.append(box)
 
@@ -129,7 +128,7 @@ def list_boxes(summary: Summary) -> list[Box]:
         add(layer.name, Box(kind="layer", title=layer.name, lines=_describe_layer(layer)), layer.inputs)
     outputs: dict[tuple[int, ...], list[str]] = {}
     for head in summary.heads:
-        found = tuple(_find_sources([head.source], steps, at))
+        found = tuple(find_sources([head.source], steps, at))
         outputs.setdefault(found, []).append(f"{head.name}: {format_shape(head.shape)}")
     for sources, (first, *others) in outputs.items():
         boxes.append(Box(kind="output", title=first, lines=tuple(others), sources=list(sources)))
@@ -144,33 +143,6 @@ def _describe_layer(layer: Layer) -> tuple[str, ...]:
     extra = [layer.activation] if layer.activation else []
     extra += [f"{layer.parameter_count:,} parameters"] if layer.weights else []
     return (*lines, " \u00b7 ".join(extra)) if extra else tuple(lines)
-
-
-def _resolve_steps(summary: Summary) -> dict[str, list[str]]:
-    """Return the names that each step reads: its expression names layers, inputs, outputs and other steps."""
-    sources = {head.name: head.source for head in summary.heads}
-    found = {}
-    for step in (*summary.preprocessing, *summary.postprocessing):
-        names = _NAMES.findall(step.operation.partition("(")[2])
-        found[step.name] = [sources.get(name, name) for name in names if sources.get(name, name) != step.name]
-    return found
-
-
-def _find_sources(names: Iterable[str], steps: dict[str, list[str]], at: dict[str, int]) -> list[int]:
-    """Return the boxes that values depend on: their own, or those that their steps depend on."""
-    found: set[int] = set()
-    seen: set[str] = set()
-    todo = list(names)
-    while todo:
-        part = todo.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        if part in at:
-            found.add(at[part])
-        else:
-            todo.extend(steps.get(part, ()))
-    return sorted(found)
 
 
 def shorten(text: str, most: int = _CHARACTERS) -> str:

@@ -1,14 +1,15 @@
 """Summaries of a graph for people: layers with shapes and activations, heads, steps before and after, and as text.
 
-In: a graph. Out: a :class:`Summary` (:func:`summarize`), its tables (:func:`list_tables`), or one text
-(:func:`describe`). Nodes are small: an LSTM has a dozen. Those that one module of the policy consists of are one
-:class:`Layer`, and an activation belongs to the layer before it. What no trained weight precedes prepares
-observations; what no layer follows chooses the action.
+In: a graph. Out: a :class:`Summary` (:func:`summarize`), its tables (:func:`list_tables`), a line for each part
+(:func:`list_parts`), or one text (:func:`describe`). Nodes are small: an LSTM has a dozen. Those that one module of the
+policy consists of are one :class:`Layer`, and an activation belongs to the layer before it. What no trained weight
+precedes prepares observations; what no layer follows chooses the action.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
@@ -276,6 +277,151 @@ def _express_value(value: Any) -> str:
         return f"[{', '.join([*map(_express_value, value[:_ATTRIBUTES]), *more])}]"
     return escape(str(write_number(value)))
 
+
+# -- what depends on what -----------------------------------------------------------------------------
+
+_NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
+
+
+def resolve_steps(summary: Summary) -> dict[str, list[str]]:
+    """Return the names that each step reads: its expression names layers, inputs, outputs and other steps."""
+    sources = {head.name: head.source for head in summary.heads}
+    found = {}
+    for step in (*summary.preprocessing, *summary.postprocessing):
+        names = _NAMES.findall(step.operation.partition("(")[2])
+        found[step.name] = [sources.get(name, name) for name in names if sources.get(name, name) != step.name]
+    return found
+
+
+def find_sources(names: Iterable[str], steps: Mapping[str, Sequence[str]], at: Mapping[str, int]) -> list[int]:
+    """Return the numbers that values depend on: their own, or those that their steps depend on.
+
+    :param steps: from :func:`resolve_steps`
+    :param at: a number for each name
+    """
+    found: set[int] = set()
+    seen: set[str] = set()
+    todo = list(names)
+    while todo:
+        part = todo.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if part in at:
+            found.add(at[part])
+        else:
+            todo.extend(steps.get(part, ()))
+    return sorted(found)
+
+
+# -- the parts of a network, in a line each -----------------------------------------------------------
+
+POLICY: Final = "policy"
+FEATURES: Final = "features"
+_OF_ACTION: Final = frozenset({"mean", "log_std", "logits", "scores"})  # outputs that the action is drawn from
+_LONGEST: Final = 64  # layers of a part that its line names
+_SIZED: Final = ("linear", "convolution")  # operations that need no name beside the shape of their result
+_OF_OTHERS: Final = frozenset({"action", "probabilities"})  # outputs that are computed from other outputs, if any
+
+
+class _Chain(Record):
+    """Layers of which each reads the one before it alone, and is the only one that reads it."""
+
+    layers: list[Layer]
+    sources: list[int]
+    """The chains that its first layer reads."""
+    heads: dict[str, None]
+    """The outputs of the network that depend on its layers, without other layers between."""
+
+
+def list_parts(summary: Summary) -> list[tuple[str, str]]:
+    """Return a line for each part of a network: its name, and the sizes of its layers, ``4 -> 8 -> 8 -> 2 Tanh``.
+
+    A part is called ``policy`` if the action is drawn from it, by its output otherwise (``value``), and ``features`` if
+    several parts read it. Equal parts, such as two critics, are one line.
+    """
+    chains = _find_chains(summary)
+    names = [""] * len(chains)
+    begins = [False] * len(chains)  # of each chain: whether its layers are the first ones of the parts that read it
+    readers: list[list[int]] = [[] for _ in chains]
+    for at in reversed(range(len(chains))):
+        for source in chains[at].sources:
+            readers[source].append(at)
+        read_as = {names[reader] for reader in readers[at]}
+        is_only = all(chains[reader].sources == [at] for reader in readers[at])
+        begins[at] = not chains[at].heads and len(read_as) == 1 and is_only
+        names[at] = _name_part(chains[at]) if chains[at].heads or not readers[at] else FEATURES
+        names[at] = read_as.pop() if begins[at] else names[at]
+    parts: dict[tuple[str, str], int] = {}
+    drawn: set[tuple[int, ...]] = set()
+    beginnings: list[list[Layer]] = []  # of each chain, the layers of its part up to its last one
+    for at, chain in enumerate(chains):
+        sources = tuple(chain.sources)
+        before = beginnings[sources[0]] if len(sources) == 1 and begins[sources[0]] else []
+        beginnings.append([*before, *chain.layers][:_LONGEST])
+        if begins[at] or (names[at] == POLICY and sources and sources in drawn):
+            continue  # the latter is another parameter of the distribution, such as log_std
+        if names[at] == POLICY:
+            drawn.add(sources)
+        if any(layer.weights for layer in beginnings[at]):
+            key = names[at], _render_chain(beginnings[at])
+            parts[key] = parts.get(key, 0) + 1
+    ordered = sorted(parts, key=lambda key: (key[0] != FEATURES, key[0] != POLICY))
+    return [(name, text + f", {parts[name, text]} of these" * (parts[name, text] > 1)) for name, text in ordered]
+
+
+def _find_chains(summary: Summary) -> list[_Chain]:
+    """Return the layers in chains, each after those that it reads."""
+    aside = {item.name for item in summary.inputs if item.role != "observation"}
+    layers = [layer for layer in summary.layers if layer.inputs]
+    at: dict[str, int] = {}
+    sources, counts = [], [0] * len(layers)
+    for number, layer in enumerate(layers):
+        sources.append([at[name] for name in layer.inputs if name in at])
+        for source in sources[-1]:
+            counts[source] += 1
+        at[layer.name] = number
+    chains: list[_Chain] = []
+    chain_of: list[int] = []
+    for layer, read in zip(layers, sources):
+        is_next = len(read) == 1 and counts[read[0]] == 1 and len([n for n in layer.inputs if n not in aside]) == 1
+        if is_next:
+            chain_of.append(chain_of[read[0]])
+            chains[chain_of[-1]].layers.append(layer)
+        else:
+            chain_of.append(len(chains))
+            chains.append(_Chain([layer], list(dict.fromkeys(chain_of[source] for source in read)), {}))
+    steps = resolve_steps(summary)
+    for head in summary.heads:
+        for source in find_sources([head.source], steps, at):
+            chains[chain_of[source]].heads[head.name] = None
+    return chains
+
+
+def _name_part(chain: _Chain) -> str:
+    """Return the name of a part by its outputs; one without any computes what a drawn action is made from."""
+    names = [name for name in chain.heads if name not in _OF_OTHERS]
+    return POLICY if not names or not _OF_ACTION.isdisjoint(names) else names[0]
+
+
+def _render_chain(layers: Sequence[Layer]) -> str:
+    """Return the shapes of layers that have weights, and the activations; a join of several inputs is the first one."""
+    shape = layers[0].input_shapes[0] if len(layers[0].input_shapes) == 1 else layers[0].shape
+    shown = [render_shape(shape)]
+    words: dict[str, None] = {}
+    for layer in layers:
+        is_sized = layer.operation.startswith(_SIZED)
+        if layer.weights and (is_sized or layer.shape != shape):
+            shown.append(("" if is_sized else f"{layer.operation} ") + render_shape(layer.shape))
+        elif layer.operation.endswith("normalization"):
+            words[layer.operation] = None
+        if layer.activation and "," not in layer.activation:  # several operators are no activation
+            words[layer.activation] = None
+        shape = layer.shape
+    return " ".join(filter(None, (" -> ".join(shown), ", ".join(words))))
+
+
+# -- tables -------------------------------------------------------------------------------------------
 
 _ROWS: Final = 1000
 _SAMPLING: Final = {

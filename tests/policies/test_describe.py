@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,12 +13,14 @@ import sbformat
 from sbformat.cli import main
 from sbformat.limits import Budget, Limits
 from sbformat.policies.builder import GraphBuilder, Value
-from sbformat.policies.describe import summarize
+from sbformat.policies.describe import list_parts, summarize
 from sbformat.policies.graph import Graph, Input, Sampling, State
 from sbformat.schema import load_schema
 from tests.helpers.bundled import PPO
 from tests.helpers.policy_graphs import ppo_graph
 from tests.helpers.shared_files import SHARED, generated_files, summarize_counts
+from tests.nets.agents import make_agent
+from tests.policies.run.models import box, dict_space, discrete, images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +130,74 @@ def lstm_graph(builder: GraphBuilder) -> Graph:
     action = builder.add("ArgMax", after, axis=-1, name="action")
     builder.infer("the LSTM has 4 units")
     return builder.build({"action": action}, Sampling("epsilon_greedy", "action", rate=0.05))
+
+
+IMAGE = images(1, 36, 36)
+FEATURES = "1 x 36 x 36 -> 32 x 8 x 8 -> 64 x 3 x 3 -> 64 x 1 x 1"
+CRITICS = {"net_arch": {"pi": [4], "qf": [5, 6]}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "spaces", "arguments", "parts"),
+    [
+        ("ActorCriticPolicy", (box(3), box(2)), {"net_arch": [4, 5]},
+         [("policy", "3 -> 4 -> 5 -> 2 Tanh"), ("value", "3 -> 4 -> 5 -> 1 Tanh")]),
+        ("ActorCriticCnnPolicy", (IMAGE, discrete(2)), {},
+         [("features", f"{FEATURES} -> 512 ReLU"), ("policy", "512 -> 2"), ("value", "512 -> 1")]),
+        ("MultiInputActorCriticPolicy", (dict_space(a=IMAGE, b=IMAGE, c=box(3)), discrete(2)), {"net_arch": [4]},
+         [("features", f"{FEATURES} -> 256 ReLU, 2 of these"), ("policy", "515 -> 4 -> 2 Tanh"),
+          ("value", "515 -> 4 -> 1 Tanh")]),
+        ("RecurrentActorCriticPolicy", (box(3), discrete(2)), {"lstm_hidden_size": 6, "net_arch": [4]},
+         [("policy", "3 -> LSTM 6 -> 4 -> 2 Tanh"), ("value", "3 -> LSTM 6 -> 4 -> 1 Tanh")]),
+        ("sac.SACPolicy", (box(3), box(2)), CRITICS,
+         [("policy", "3 -> 4 -> 2 ReLU"), ("q_values", "5 -> 5 -> 6 -> 1 ReLU, 2 of these")]),
+        ("td3.TD3Policy", (box(3), box(2)), {**CRITICS, "n_critics": 1},
+         [("policy", "3 -> 4 -> 2 ReLU, Tanh"), ("q_values", "5 -> 5 -> 6 -> 1 ReLU")]),
+        ("crossq.CrossQPolicy", (box(3), box(2)), CRITICS,
+         [("policy", "3 -> 4 -> 2 batch normalization, ReLU"),
+          ("q_values", "5 -> 5 -> 6 -> 1 batch normalization, ReLU, 2 of these")]),
+        ("dqn.DQNPolicy", (box(3), discrete(4)), {"net_arch": []}, [("q_values", "3 -> 4")]),
+        ("qrdqn.QRDQNPolicy", (box(3), discrete(4)), {"net_arch": [8], "n_quantiles": 5},
+         [("q_values", "3 -> 8 -> 20 ReLU")]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_each_part_of_a_network_is_a_line(
+    policy: str, spaces: tuple[Any, Any], arguments: dict[str, Any], parts: list[tuple[str, str]]
+) -> None:
+    network = sbformat.inspect(make_agent(policy, *spaces, **arguments)).network
+    assert network is not None
+    assert list_parts(network) == parts
+
+
+def test_many_parts_take_little_time() -> None:
+    """Ten thousand critics are one line."""
+
+    def make(builder: GraphBuilder) -> Graph:
+        value = builder.input(Input("observation", "float32", (4,)))
+        matrix = builder.weight("w", tensor((1, 4)), "policy.pth:w")
+        made = [builder.add("Gemm", value, matrix, transB=True, module=f"critic.{at}") for at in range(10_000)]
+        return builder.build({"q_values": builder.add("Concat", *made, axis=-1)}, Sampling("none"))
+
+    assert list_parts(summarize(build(make))) == [("q_values", "4 -> 1, 10000 of these")]
+
+
+def test_many_parts_with_many_layers_in_common_take_little_time() -> None:
+    def make(builder: GraphBuilder) -> Graph:
+        value = builder.input(Input("observation", "float32", (4,)))
+        wide, narrow = (
+            builder.weight(name, tensor(shape), f"policy.pth:{name}")
+            for name, shape in {"w": (4, 4), "v": (1, 4)}.items()
+        )
+        made = []
+        for at in range(5000):
+            value = builder.add("Gemm", value, wide, transB=True, module=f"shared.{at}")
+            made.append(builder.add("Gemm", value, narrow, transB=True, module=f"critic.{at}"))
+        return builder.build({"q_values": builder.add("Concat", *made, axis=-1)}, Sampling("none"))
+
+    (first, *_), count = list_parts(summarize(build(make))), 64
+    assert first == ("q_values", "4 -> 4 -> 1")
+    assert len(list_parts(summarize(build(make)))) == count
 
 
 def test_states_and_inferences_are_described() -> None:
