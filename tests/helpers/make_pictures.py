@@ -19,7 +19,6 @@ import numpy as np
 from PIL import Image
 
 import sbformat
-from sbformat.cli import main as run_command
 from sbformat.folders.trees import expand_paths
 from tests.helpers.browser import WIDE, Browser, find_browser
 from tests.helpers.bundled import ARCHIVES, ROOT
@@ -41,14 +40,11 @@ class Picture(NamedTuple):
     title: str | None = None
 
 
-STRANGER: Final = "stranger.zip"
-"""The archive of the home page: the value of ``lr_schedule`` calls ``os.system('true')``."""
-SCHEDULE: Final = 'lr_schedule={":type:": "x", ":serialized:": "gAJjb3MKc3lzdGVtClgEAAAAdHJ1ZYVSLg=="}'
 RUNS: Final = "runs"
 """A folder with runs of two environments, which :func:`make_runs` makes."""
 
 ALL: Final = {
-    "report-stranger": Picture((STRANGER,), 880),
+    "report-dangerous": Picture(("dangerous.zip",), 880),
     "report-agent": Picture(("ppo-cartpole.zip",), 800),
     "report-comparison": Picture(("ppo-cartpole-1.0.zip", "ppo-cartpole.zip"), 900, "weights"),
     "report-table": Picture((RUNS,), 832, title="Runs of today"),
@@ -94,7 +90,6 @@ def make_pictures(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as pages:
             shutil.copytree(ARCHIVES, pages, dirs_exist_ok=True)
             os.chdir(pages)
-            run_command(["edit", "ppo-cartpole.zip", "-o", STRANGER, "--set", SCHEDULE])
             make_runs(Path(RUNS))
             for name, picture in ALL.items():
                 page = Path(pages) / f"{name}.html"
