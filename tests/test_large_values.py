@@ -66,7 +66,7 @@ def test_it_is_copied_and_dropped_without_being_decoded(huge: Path, tmp_path: Pa
 
 
 def test_commands_say_what_was_left_out(huge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, text = run(capsys, "inspect", huge)
+    status, text = run(capsys, "inspect", huge, "--long")
     assert status == 0
     assert text.index("largest keys of data") < text.index("my_frames") < text.index("hyper-parameters (data)")
     status, text = run(capsys, "inspect", huge, "--format", "json")

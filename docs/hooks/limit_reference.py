@@ -22,7 +22,7 @@ sbformat.read("tests/archives/ppo-cartpole.zip", limits=sbformat.Limits(json_byt
 ```
 
 ```console
-$ sbformat inspect --brief tests/archives/ppo-cartpole.zip --limit json_bytes=1GiB --limit ratio=1000
+$ sbformat inspect tests/archives/ppo-cartpole.zip --limit json_bytes=1GiB --limit ratio=1000
 ...
 ```
 

@@ -140,6 +140,11 @@ VERDICT_STYLES: Final = {
 """Styles of verdicts on a terminal: in the first column of a table, and of a :class:`Styled` text."""
 
 
+def render_verdict(verdict: str, reason: str | None) -> str:
+    """Return a verdict of ``scan``; of ``dangerous`` with its reason: harmful, or not known."""
+    return verdict if reason is None or verdict != "dangerous" else f"{verdict} ({reason.replace('-', ' ')})"
+
+
 class Styled(str):
     """A part of a line that has a style on a terminal: a word of ``VERDICT_STYLES``, or another key of it."""
 
@@ -248,8 +253,6 @@ class Rich(Plain):
         least = sum(width if width <= _SHORT else _NARROW for width in widths) + 3 * len(widths) + 1
         is_record = bool(header) and least > self._console.width
         table = Table(
-            title=Text(title, style="bold cyan"),
-            title_justify="left",
             box=box.SIMPLE_HEAD if header and not is_record else None,
             show_header=bool(header) and not is_record,
             padding=(0, 1),
@@ -263,6 +266,7 @@ class Rich(Plain):
         for row in rows:
             styles = [VERDICT_STYLES.get(row[0], ""), *(VERDICT_STYLES.get(cell, "") * is_record for cell in row[1:])]
             table.add_row(*map(Text, row, styles))
+        self._console.print(Text(title, style="bold cyan"))  # that of a table is folded at its width
         self._console.print(table)
 
 

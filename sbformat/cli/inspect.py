@@ -50,11 +50,10 @@ _NETWORK_PARTS: Final = ("inputs", "preprocessing", "layers", "heads", "postproc
 
 INSPECT: Final = opt.Command(
     example="sbformat inspect agent.zip",
-    description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
+    description="Show what a file is, its verdict, spaces, network, training and changed hyper-parameters.",
     options=(
         opt.FILES,
-        opt.flag("--brief", "totals only, without the tables of tensors"),
-        opt.flag("--long", "of several files, show everything instead of a table with a row for each"),
+        opt.flag("--long", "show everything, with all tensors; of several files too, which are a table otherwise"),
         opt.option(
             "--columns",
             "NAME,NAME",
@@ -96,9 +95,9 @@ def run_inspect(args: argparse.Namespace) -> int:
     if chooses_columns and args.format == "json":
         raise opt.UsageError("--columns, --sort and --reverse: expected them with a table, not with --format json")
     folders = [] if chooses_columns or args.format in opt.TABLES else _describe_folders(args)
-    shows_all = args.long or args.brief or args.system or args.blobs
+    shows_each = args.long or args.system or args.blobs
     args.as_table = args.format in opt.TABLES or chooses_columns
-    args.as_table |= args.format == "text" and len(paths) > 1 and not shows_all
+    args.as_table |= args.format == "text" and len(paths) > 1 and not shows_each
     if args.as_table:
         import sbformat.cli._inspect_table  # noqa: F401 -- imported before processes are forked
 
@@ -190,16 +189,44 @@ def _make_result(
 
         return InspectResult(status, failure=failure, row=make_row(outcome, report, archive))
     recorder = _output.Recorder()
-    if report is not None:
-        _print_text(recorder, outcome, report, brief=args.brief)
+    if report is not None and archive is not None:
+        _print_text(recorder, outcome, report, archive, args)
     return InspectResult(status, shown=recorder.recorded, failure=failure)
 
 
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
+def _print_text(
+    printer: Plain, outcome: dict[str, Any], report: InspectReport, archive: Archive, args: argparse.Namespace
+) -> None:
     printer.line(escape(outcome["path"], 1000), style="bold")
+    if args.long:
+        _print_contents(printer, report)
+    else:
+        from sbformat.cli._inspect_page import Page, judge, print_page
+
+        verdict = judge(outcome["path"], archive, _files.make_limits(args))
+        print_page(printer, Page(outcome["path"], report, archive, verdict))
+    printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
+    compared = [
+        (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
+        for row in outcome.get("system", ())
+    ]
+    printer.table("system", ("", "saved", "here", "", "why"), compared)
+    for blob in outcome.get("blobs", ()):
+        printer.line(f"\n  {escape(blob['key'])}")
+        for row in blob.get("opcodes", ()):
+            printer.line(f"    {row['offset']:>8}  {row['name']}  {row['argument']}".rstrip())
+        for line in (*blob.get("lines", ()), *filter(None, [blob["broken"]])):
+            printer.line(f"    {line}")
+    if not args.long:
+        printer.line("\n  --long shows everything: all hyper-parameters, entries, layers and tensors")
+    printer.line()
+
+
+def _print_contents(printer: Plain, report: InspectReport) -> None:
+    """Print everything that is in a file."""
     printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
     if report.system_info:
         printer.table("system info", (), report.system_info.items())
@@ -219,27 +246,14 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
         for row in report.entries
     ]
     printer.table("entries", ("name", "size", "stored as"), entries, right=(1,))
-    if report.network is not None and not brief:
+    if report.network is not None:
         from sbformat.policies.describe import list_tables
 
         for table in list_tables(report.network):
             printer.table(f"network: {table.title}", table.header, table.rows, right=table.right)
     for state_dict in report.state_dicts:
-        _print_state_dict(printer, state_dict, brief=brief)
-    printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
+        _print_state_dict(printer, state_dict)
     printer.table("not checked, because it was not fetched", ("entry", "what"), report.not_checked, longest=_SENTENCE)
-    compared = [
-        (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
-        for row in outcome.get("system", ())
-    ]
-    printer.table("system", ("", "saved", "here", "", "why"), compared)
-    for blob in outcome.get("blobs", ()):
-        printer.line(f"\n  {escape(blob['key'])}")
-        for row in blob.get("opcodes", ()):
-            printer.line(f"    {row['offset']:>8}  {row['name']}  {row['argument']}".rstrip())
-        for line in (*blob.get("lines", ()), *filter(None, [blob["broken"]])):
-            printer.line(f"    {line}")
-    printer.line()
 
 
 def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
@@ -288,10 +302,10 @@ def _render_data_value(key: str, found: Hyperparameter) -> str:
     return render_line(value, key)
 
 
-def _print_state_dict(printer: Plain, report: StateDictReport, *, brief: bool) -> None:
+def _print_state_dict(printer: Plain, report: StateDictReport) -> None:
     count, size = count_noun(len(report.tensors), "tensor"), format_size(report.nbytes)
     title = f"{report.name}: {count}, {report.numel:,} items, {size}"
-    if brief or not report.tensors:
+    if not report.tensors:
         printer.line(f"\n  {title}")
         return
     rows = []

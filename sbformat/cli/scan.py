@@ -439,9 +439,7 @@ def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list
 
 
 def _render_verdict(row: dict[str, Any]) -> str:
-    """Return a verdict; of ``dangerous`` with its reason: harmful, or not known."""
-    word: str = row["verdict"]
-    return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
+    return _output.render_verdict(row["verdict"], row["reason"])
 
 
 def _longest() -> int:

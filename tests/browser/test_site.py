@@ -131,4 +131,4 @@ def test_copying_a_console_block_copies_its_commands(browser: Browser, site: str
         """
     )
     assert "dangerous (harmful)" in copied[0]
-    assert [line for line in copied[1].splitlines() if line.strip()] == ["sbformat scan stranger.zip"]
+    assert [line for line in copied[1].splitlines() if line.strip()] == ["sbformat scan tests/archives/dangerous.zip"]

@@ -49,7 +49,7 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
         (["\x1b[31m"], "there is no command '\\x1b[31m'; available: "),
         ([str(PPO)], f"expected a command before the file; sbformat inspect {PPO}"),
         ([str(PPO.with_suffix(""))], "expected a command before the file; sbformat inspect "),
-        (["inspect", "x", "--breif"], "unrecognized arguments: --breif; did you mean --brief?"),
+        (["inspect", "x", "--lonng"], "unrecognized arguments: --lonng; did you mean --long?"),
         (["edit", "x", "-o", "y", "--drpo=5"], "unrecognized arguments: --drpo=5; did you mean --drop?"),
         (["inspect", "x", "--wibblewobble"], "unrecognized arguments: --wibblewobble"),
     ],
@@ -246,7 +246,7 @@ def test_inspect_reports_an_agent_trained_behind_vecnormalize(
     sbformat.write(behind, tmp_path / "a.zip")
     (note,) = sbformat.inspect(behind).notes
     assert note.startswith("trained behind VecNormalize: predict, evaluate and export need its statistics")
-    assert main(["inspect", "--brief", str(tmp_path / "a.zip")]) == 0
+    assert main(["inspect", str(tmp_path / "a.zip")]) == 0
     assert note in " ".join(capsys.readouterr().out.split())
     assert [sbformat.inspect(path).notes for path in (PPO, SAC)] == [(), ()]
 

@@ -230,7 +230,7 @@ def plain(server: HttpServer) -> HttpServer:
 
 def test_what_was_not_checked_is_shown(plain: HttpServer, capsys: pytest.CaptureFixture[str]) -> None:
     url = plain.url("/large.zip")
-    _, out, _ = run(capsys, "inspect", url, "--brief")
+    _, out, _ = run(capsys, "inspect", url, "--long")
     assert "not checked, because it was not fetched" in out
     assert "the CRC-32 of 3 of its 6 records was not checked" in out
     _, out, _ = run(capsys, "inspect", url, "--format", "json")

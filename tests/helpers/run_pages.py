@@ -10,7 +10,7 @@ What is run, and compared with the page:
 - A block of any language after a line with a file name in backquotes and a colon is written to that file.
 
 Other languages (``text``, ``yaml``, ``toml``) are not run, and neither are commands that install or download
-(``INSTALLERS``).
+(``INSTALLERS``); of ``pip install ... && sbformat ...`` the second part is.
 
 Every block runs after all blocks before it in one folder, and, unless it needs them, alone in an empty one. The folder
 has a link to the ``tests`` of the repository, for ``tests/archives/``. A comment on the line before a block, which the
@@ -75,7 +75,14 @@ def list_runnable(blocks: Sequence[Block]) -> list[int]:
 
 
 def _list_lines(block: Block) -> list[Command]:
-    return [command for command in list_commands(block) if command.line.split()[0] not in INSTALLERS]
+    found = []
+    for command in list_commands(block):
+        first, _, second = command.line.partition(" && ")
+        if first.split()[0] not in INSTALLERS:
+            found.append(command)
+        elif second.startswith("sbformat "):
+            found.append(command._replace(line=second))
+    return found
 
 
 def find_missing(block: Block) -> list[str]:

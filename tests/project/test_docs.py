@@ -33,18 +33,24 @@ def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
         for node in ast.walk(ast.parse((ROOT / "noxfile.py").read_text("utf-8")))
         if isinstance(node, ast.Constant)
     }
-    assert commands[:2] == [
-        'pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip',
-        'pip install -e ".[test]" && python -m pytest -n auto',
+    assert commands[:3] == [
+        "git clone https://github.com/sbformat/sbformat && cd sbformat",
+        "pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip",
+        "pip install -e ".[test]" && python -m pytest -n auto",
     ]
-    assert set(commands[:2]) <= strings
+    assert set(commands[1:3]) <= strings
 
 
 def test_the_readme_is_short_and_its_links_are_absolute() -> None:
-    assert len(README.splitlines()) <= 130
+    assert len(README.splitlines()) <= 140
     links = re.findall(r"\]\(([^)]+)\)", README)
     assert len(links) > 20
     assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_the_lines_of_the_home_page_fit_a_window() -> None:
+    lines = PAGES[ROOT / "docs" / "index.md"].splitlines()
+    assert [line for line in lines if len(line) > 90 and not line.startswith("|")] == []
 
 
 @pytest.mark.lint
@@ -55,8 +61,8 @@ def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
         if path.startswith(SITE):
             page = path.removeprefix(SITE).rstrip("/")
             assert {f"{page}.md", f"{page}/README.md"} & pages or not page, link
-        elif "/blob/main/" in path:
-            assert (ROOT / path.partition("/blob/main/")[2]).exists(), link
+        elif "/blob/main/" in path or "raw.githubusercontent.com" in path:
+            assert (ROOT / path.partition("/main/")[2]).exists(), link
 
 
 def test_the_readme_names_the_supported_pythons() -> None:

@@ -129,7 +129,7 @@ def test_a_wrong_page_fails(page: str, tmp_path: Path) -> None:
 RIGHT: Final = """
 <!-- test: exit 1 -->
 ```console
-$ sbformat inspect --brief tests/archives/ppo-cartpole.zip | head -1
+$ sbformat inspect tests/archives/ppo-cartpole.zip | head -1
 tests/archives/ppo-cartpole.zip
 $ ls missing
 ...

@@ -580,7 +580,7 @@ def test_a_bundle_is_named_judged_and_validated(tmp_path: Path, capsys: pytest.C
     archive = sbformat.read(out)
     assert sbformat.scan(out).verdict == "clean"
     assert not list(sbformat.iter_problems(archive))
-    assert main(["inspect", "--brief", str(out)]) == 0
+    assert main(["inspect", str(out)]) == 0
     assert "a bundle: it contains normalisation statistics" in capsys.readouterr().out
     for name in (SETTINGS_ENTRY, ARRAYS_ENTRY):
         broken = archive.replace(extra={name: b"{}"})

@@ -264,7 +264,7 @@ def test_people_see_five_values(tmp_path: Path, capsys: pytest.CaptureFixture[st
     made = render_json(decoded)
     assert (made["kind"], made["points"]) == ("InterpolatedSchedule", 1001)
     assert made["samples"] == [float(cosine(progress)) for progress in (1.0, 0.75, 0.5, 0.25, 0.0)]
-    main(["inspect", first, "--brief"])
+    main(["inspect", first, "--long"])
     assert f"{shown} during training: interpolated between 1,001 values" in capsys.readouterr().out
     main(["inspect", first, second, "--columns", "learning_rate"])
     assert shown in capsys.readouterr().out

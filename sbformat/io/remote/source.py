@@ -85,6 +85,10 @@ class RemoteSource:
         """Return whether ranges can be fetched; otherwise the server sends the whole file, which is in memory."""
         return self._file.whole is None
 
+    def is_fetched(self) -> bool:
+        """Return whether all of the file is in memory."""
+        return self._file.whole is not None or len(self._blocks) * BLOCK_BYTES >= self.size
+
     def view(self, offset: int, length: int) -> memoryview:
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)

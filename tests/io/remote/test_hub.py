@@ -445,7 +445,7 @@ def run(
 
 
 def test_commands_take_repositories(hub_of_commands: HubServer, run: Callable[..., Outcome]) -> None:
-    status, out, err = run("inspect", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "--brief")
+    status, out, err = run("inspect", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip")
     assert (status, err) == (0, "")
     assert "PPO" in out
     status, out, err = run("scan", "hf://sb3/sac-Pendulum-v1", "--format", "json")

@@ -359,7 +359,7 @@ def test_options_reach_the_command_line_in_process(
 ) -> None:
     for name, value in server.make_environment().items():
         monkeypatch.setenv(name, value)
-    assert main(["inspect", "s3://agents/agent.zip", "--brief"]) == 0
+    assert main(["inspect", "s3://agents/agent.zip"]) == 0
     out, err = capsys.readouterr()
     assert "PPO" in out
     assert "not checked" in out

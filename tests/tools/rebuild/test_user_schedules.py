@@ -136,7 +136,7 @@ def files(tmp_path: Path) -> list[str]:
 def test_inspect_renders_what_a_function_computes(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     shown = []
     for path in files:
-        main(["inspect", path, "--brief"])
+        main(["inspect", path, "--long"])
         shown.append(next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("learning")))
     line, square, prints, constant = (text.split(None, 1)[1] for text in shown)
     assert line == "linear 0.25 -> 0.0 (understood from bytecode), from make.<locals>.schedule"
