@@ -296,7 +296,7 @@ def test_predict_has_a_row_for_each_observation(capsys: Capture) -> None:
     _, (row,), _ = run(capsys, "predict", SAC, "--observation", "[1,0,0]")
     assert -2 <= float(row["action[0]"]) <= 2
     status, (row,), err = run(capsys, "predict", SAC, "--observation", "[1]")
-    assert (status, row["outcome"], err.count("\n")) == (2, "invalid", 1)
+    assert (status, row["outcome"], unfold(err).count("\n")) == (2, "invalid", 1)
 
 
 def test_the_page_lists_the_columns() -> None:

@@ -22,7 +22,7 @@ from tests.helpers.http_behaviours import Fails, NeedsPassword, NeverAnswers, Re
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
 from tests.helpers.remote_errors import refuse_secrets
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 from tests.helpers.sampling import with_exhaustive
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
@@ -95,7 +95,7 @@ def test_what_is_missing_is_named_in_one_line(scanned: Sequence[tuple[str, str, 
     for command, (missing, url, named) in cases:
         done = run_fresh(command, url, missing=missing.split(","), imported=imported)
         assert (done.returncode, done.stdout) == (2, b""), (command, missing, url, done.err)
-        assert done.err.count("\n") == 1, (command, missing, url, done.err)
+        assert unfold(done.err).count("\n") == 1, (command, missing, url, done.err)
         assert named in done.err, (command, missing, url, done.err)
         assert 'pip install "sbformat[remote]"' in done.err, (command, missing, url, done.err)
 
@@ -104,7 +104,7 @@ def test_a_file_system_of_another_package_is_named() -> None:
     pytest.importorskip("fsspec")
     done = run_fresh("inspect", "gs://bucket/a.zip", missing=("gcsfs", "google"))
     assert done.returncode == 2
-    assert done.err.count("\n") == 1
+    assert unfold(done.err).count("\n") == 1
     assert "gcsfs" in done.err
 
 
@@ -299,7 +299,7 @@ def test_urls_are_not_written(
     name = "/sac.zip" if words[0] == "bundle" else "/ppo.zip"
     status, out, err = run(capsys, *(plain.url(name) if word == "SOURCE" else word for word in words))
     assert (status, out) == (2, "")
-    assert err.count("\n") == 1
+    assert unfold(err).count("\n") == 1
     assert list(tmp_path.iterdir()) == []
     assert {record.method for record in plain.requests} <= {"GET"}
 
@@ -311,7 +311,7 @@ def test_private_redirects_are_refused_unless_they_are_allowed(
         plain.behaviour = {"/ppo.zip": Redirect(f"{other.url('/x')}?sig=s1gnature")}
         for command in ("inspect", "scan", "validate"):
             status, out, err = run(capsys, command, plain.url("/ppo.zip"))
-            assert (status, out, err.count("\n")) == (2, "", 1)
+            assert (status, out, unfold(err).count("\n")) == (2, "", 1)
             assert "private address" in err
             assert "--private-redirects" in err
             assert other.requests == []
@@ -344,7 +344,7 @@ def test_one_url_that_fails_leaves_the_others(plain: HttpServer, capsys: pytest.
     status, out, err = run(capsys, "scan", plain.url("/ppo.zip"), plain.url("/sac.zip"), PPO, "--jobs", "1")
     assert status == 2
     assert out.count("clean") >= 2
-    assert err.count("\n") == 1
+    assert unfold(err).count("\n") == 1
 
 
 def test_worker_processes_read_urls(plain: HttpServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,7 +364,7 @@ def test_a_server_that_never_answers_is_one_line_and_one_row(
     plain.behaviour = NeverAnswers(500)
     url = plain.url("/ppo.zip")
     status, out, err = run(capsys, "inspect", url, "--timeout", "0.2")
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert (status, out, unfold(err).count("\n")) == (2, "", 1)
     assert "--timeout SECONDS" in err
     listed = tmp_path / "list.txt"
     listed.write_text(f"{url}\n{PPO}\n")

@@ -31,7 +31,7 @@ from tests.helpers.http_server import HttpServer
 from tests.helpers.hub_server import HubServer
 from tests.helpers.large_agents import make_many_tensors, make_wide_sac
 from tests.helpers.remote_errors import catch, refuse_secrets
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 from tests.helpers.run_folders import STATISTICS, make_hub
 
 TOKEN = "hf_s3cr3tT0ken"  # noqa: S105 -- of the stand-in
@@ -475,10 +475,10 @@ def test_tokens_of_the_environment_are_used_and_not_shown(run: Callable[..., Out
     assert status == 0, err
     assert parse_reports(out)[0]["path"] == named
     status, out, err = run("inspect", named)
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert (status, out, unfold(err).count("\n")) == (2, "", 1)
     assert "or private" in err
     status, out, err = run("inspect", named, "--format", "json", token="hf_wr0ng")  # noqa: S106
-    assert (status, err.count("\n")) == (2, 1)
+    assert (status, unfold(err).count("\n")) == (2, 1)
     assert parse_reports(out)[0]["outcome"] == "cannot open"
     refuse_secrets(out + err, ["hf_wr0ng"])
 
@@ -491,9 +491,9 @@ def test_commands_take_queries_and_patterns(hub_of_commands: HubServer, run: Cal
             assert [row["path"] for row in parse_reports(out)] == [f"hf://{name}" for name in expected]
     for named, word in (("hf://?tag=nothing", "finds 0 repositories"), ("hf://?owner=x", "expected a query of")):
         status, out, err = run("scan", named)
-        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert (status, out, unfold(err).count("\n")) == (2, "", 1)
         assert word in err
     hub_of_commands.behaviour = Fails(418)
     for command in ("scan", "inspect"):
         status, _, err = run(command, "hf://sb3")
-        assert (status, "status 418" in err, err.count("\n")) == (2, True, 1)
+        assert (status, "status 418" in err, unfold(err).count("\n")) == (2, True, 1)

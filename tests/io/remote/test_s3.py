@@ -23,7 +23,7 @@ from tests.helpers.command_process import CommandProcesses, Outcome
 from tests.helpers.http_behaviours import Behaviour, Closes, Cuts, Fails, NeverAnswers
 from tests.helpers.large_agents import make_many_tensors, make_wide_sac
 from tests.helpers.remote_errors import catch, refuse_secrets
-from tests.helpers.reports import parse_reports
+from tests.helpers.reports import parse_reports, unfold
 from tests.helpers.s3_server import NeedsKey, Refuses, S3Server
 
 DATA = make_many_tensors(3, 200_000)
@@ -338,11 +338,11 @@ def test_errors_of_commands_are_one_line(server: S3Server, run: Callable[..., Ou
     for arguments in (["inspect", "s3://agents/missing.zip"], ["validate", "s3://missing/a.zip"]):
         status, out, err = run(*arguments)
         assert (status, out) == (2, "")
-        assert err.count("\n") == 1
+        assert unfold(err).count("\n") == 1
         assert "not found" in err
     server.behaviour = NeedsKey("right")
     status, out, err = run("scan", "s3://agents/agent.zip", key="AKIAWRONGKEY")
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert (status, out, unfold(err).count("\n")) == (2, "", 1)
     assert "access denied" in err
 
 
@@ -390,4 +390,4 @@ def test_commands_take_patterns(run: Callable[..., Outcome]) -> None:
         paths = [row["path"] for row in parse_reports(out)]
         assert paths == ["s3://agents/runs/ppo/best.zip", "s3://agents/runs/sac/b.zip"]
         status, out, err = run(command, "s3://agents/runs/*.nothing")
-        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert (status, out, unfold(err).count("\n")) == (2, "", 1)
