@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 import sbformat
+from sbformat.cli import main as run_command
 from sbformat.folders.trees import expand_paths
 from tests.helpers.browser import WIDE, Browser, find_browser
 from tests.helpers.bundled import ARCHIVES, ROOT

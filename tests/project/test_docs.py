@@ -35,8 +35,8 @@ def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
     }
     assert commands[:3] == [
         "git clone https://github.com/sbformat/sbformat && cd sbformat",
-        "pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip",
-        "pip install -e ".[test]" && python -m pytest -n auto",
+        'pip install ".[cli]" && sbformat inspect tests/archives/ppo-cartpole.zip',
+        'pip install -e ".[test]" && python -m pytest -n auto',
     ]
     assert set(commands[1:3]) <= strings
 
