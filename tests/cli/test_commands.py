@@ -694,11 +694,11 @@ def test_tables_are_cut_on_a_terminal_and_whole_in_a_pipe(
 ) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(with_data(lambda data: data.update({f"mine{n}": n for n in range(5000)})))
-    status, out = run(capsys, "inspect", path)
+    status, out = run(capsys, "inspect", "--long", path)
     assert (status, "mine4999" in out, "\u2026 and" in out) == (0, True, False)
     monkeypatch.setattr(_options, "shows_whole", lambda: False)
     monkeypatch.setattr(_output, "shows_whole", lambda: False)
-    out = run(capsys, "inspect", path)[1]
+    out = run(capsys, "inspect", "--long", path)[1]
     assert len(out.splitlines()) < 1500
     assert "\u2026 and" in out
     _, (report,) = run_json(capsys, "validate", path)

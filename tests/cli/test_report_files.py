@@ -148,8 +148,8 @@ def test_no_file_has_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     pytest.importorskip("rich")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert isinstance(_output.make_printer(), _output.Rich)
-    assert main(["inspect", "--brief", str(PPO), "-o", str(tmp_path / "a"), "--color", "always"]) == 0
-    assert "gamma" in read(tmp_path / "a")
+    assert main(["inspect", str(PPO), "-o", str(tmp_path / "a"), "--color", "always"]) == 0
+    assert "n_steps" in read(tmp_path / "a")
     assert "\x1b" not in read(tmp_path / "a")
 
 

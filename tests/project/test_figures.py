@@ -7,7 +7,6 @@ the documents for users is in a row, or in ``UNCHECKED`` with the reason.
 from __future__ import annotations
 
 import ast
-import base64
 import re
 from functools import cache
 from importlib import import_module
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import sbformat
-from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,11 +92,10 @@ def count_optimizer_numbers() -> str:
 
 
 def measure_payload() -> int:
-    """The bytes of the pickle in the command that makes a dangerous file."""
-    (text,) = set(
-        re.findall(r'":serialized:": ?"([^"]+)"', (ROOT / "docs" / "tutorials" / "is-it-safe.md").read_text())
-    )
-    return len(base64.b64decode(text))
+    """The bytes of the pickle in the bundled dangerous file."""
+    value = sbformat.read(ARCHIVES / "dangerous.zip").data["lr_schedule"]
+    assert isinstance(value, sbformat.Serialized)
+    return len(value.pickle)
 
 
 class Figure(NamedTuple):
