@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def check_commands() -> None:
     listed = run("--help")[1]
     used = {words[0] for words in (*COMMANDS, *NEED_EXTRAS)}
     for command in used:
-        assert f"\n    {command} " in listed, command
+        assert re.search(rf"\n  {command}[ ,]", listed), command
         assert run(command, "--help")[0] == 0, command
     for words, extra in NEED_EXTRAS.items():
         status, text = run(*words)

@@ -58,7 +58,7 @@ def test_a_file_with_the_name_of_an_option(
         with pytest.raises(SystemExit) as caught:
             main(["scan", name])
         assert caught.value.code == 2
-        assert "is an option, and a file here: '--' before the names" in capsys.readouterr().err
+        assert "is an option, and a file here\n  hint: '--' before the names" in capsys.readouterr().err
 
 
 # -- with pre-commit ----------------------------------------------------------------------------------
