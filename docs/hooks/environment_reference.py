@@ -20,7 +20,7 @@ What belongs to a machine or a terminal can be set once, for all commands:
 
 ```console
 $ export SBFORMAT_LIMIT_JSON_BYTES=128MB SBFORMAT_JOBS=4
-$ sbformat inspect runs/
+$ sbformat inspect tests/archives/
 ```
 
 In PowerShell, that is `$env:SBFORMAT_JOBS = "4"`, in cmd `set SBFORMAT_JOBS=4`.
