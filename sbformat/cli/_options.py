@@ -464,7 +464,7 @@ class OutputOptions(Record):
     verbose: bool = False
     color: str = "auto"
     is_terminal: bool = False
-    """Standard output is one, so that long texts are shortened."""
+    """The report goes to one, so that long texts are shortened."""
 
 
 _output_options = OutputOptions()
@@ -473,7 +473,8 @@ _output_options = OutputOptions()
 def set_options(args: argparse.Namespace) -> None:
     """Follow the options of a command line from now on; a command may have none of them."""
     given = {name: vars(args)[name] for name in OutputOptions._fields if name in args}
-    use_options(OutputOptions(**given, is_terminal=sys.stdout.isatty()))
+    goes_to_file = getattr(args, "report_output", None) not in (None, "-")
+    use_options(OutputOptions(**given, is_terminal=sys.stdout.isatty() and not goes_to_file))
 
 
 def get_options() -> OutputOptions:

@@ -41,6 +41,7 @@ _ROWS: Final = 1000
 _SHORT: Final = 24  # characters of a column that is not folded in a terminal
 _NARROW: Final = 12
 """Characters that each other column has at least; a terminal without room for them has a field a line."""
+_INDENT: Final = "    "  # before the lines of a table
 _COPIED_BYTES: Final = 1 << 20
 _CELL: Final = 32_000  # characters of a cell of CSV; Excel has room for 32,767
 _NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -160,6 +161,8 @@ class Plain:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._has_printed = False
+        self.width: int | None = None
+        """Characters of a line of a terminal; None where a line may be longer."""
 
     def line(self, *parts: str, style: str = "") -> None:  # noqa: ARG002 -- for terminals
         """Print a line of parts that are already escaped.
@@ -210,7 +213,7 @@ class Plain:
         """Print a table whose cells are already escaped, after an empty line if there is something above it."""
         self.line(*(["\n"] if self._has_printed else []), f"  {title}")
         for line in render_table(header, rows, right):
-            self.line(f"    {line}".rstrip())
+            self.line(f"{_INDENT}{line}".rstrip())
 
 
 class Rich(Plain):
@@ -230,32 +233,51 @@ class Rich(Plain):
             import shutil
 
             self._console.width = shutil.get_terminal_size().columns
+        self.width = self._console.width
 
     def line(self, *parts: str, style: str = "") -> None:
         """Print a line of parts that are already escaped."""
         from rich.text import Text
 
+        self._has_printed = True
         styles = (VERDICT_STYLES.get(part, style) if isinstance(part, Styled) else style for part in parts)
         self._console.print(Text.assemble(*zip(parts, styles)))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped.
 
-        Short columns are as wide as their cells, so that their words are not cut; rich folds the others. Where these
-        have too little room, the cells of a row are below one another, each with the title of its column.
+        A table that is narrow enough is as in a pipe. Of a wider one, short columns are as wide as their cells, so that
+        their words are not cut; rich folds the others. Where these have too little room, the cells of a row are below
+        one another, each with the title of its column.
         """
-        from rich import box
         from rich.cells import cell_len
+
+        self.line(*(["\n"] if self._has_printed else []), f"  {title}", style="bold cyan")
+        widths = [max(map(cell_len, cells)) for cells in zip(*([header] if header else []), *rows)]
+        is_aligned = all(cell_len(cell) == len(cell) for row in rows for cell in row)
+        if is_aligned and len(_INDENT) + sum(widths) + 2 * (len(widths) - 1) <= self._console.width:
+            lines = render_table(header, rows, right)
+            styles = [*(["bold"] if header else []), *(VERDICT_STYLES.get(row[0], "") for row in rows)]
+            for line, style in zip(lines, styles):
+                self.line(f"{_INDENT}{line}".rstrip(), style=style)
+        else:
+            self._fold(header, rows, right, widths)
+
+    def _fold(self, header: Sequence[str], rows: list[list[str]], right: Sequence[int], widths: list[int]) -> None:
+        """Print a table that is wider than the terminal."""
+        from rich import box
+        from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
-        widths = [max(map(cell_len, cells)) for cells in zip(*([header] if header else []), *rows)]
-        least = sum(width if width <= _SHORT else _NARROW for width in widths) + 3 * len(widths) + 1
+        least = sum(width if width <= _SHORT else _NARROW for width in widths) + 2 * len(widths) + len(_INDENT)
         is_record = bool(header) and least > self._console.width
         table = Table(
             box=box.SIMPLE_HEAD if header and not is_record else None,
             show_header=bool(header) and not is_record,
-            padding=(0, 1),
+            show_edge=False,
+            pad_edge=False,
+            padding=(0, 2, 0, 0) if is_record or not header else (0, 1, 0, 0),
         )
         if is_record:
             fields = [[name, cell] for row in rows for name, cell in [("", ""), *zip(header, row)] if cell or not name]
@@ -266,8 +288,7 @@ class Rich(Plain):
         for row in rows:
             styles = [VERDICT_STYLES.get(row[0], ""), *(VERDICT_STYLES.get(cell, "") * is_record for cell in row[1:])]
             table.add_row(*map(Text, row, styles))
-        self._console.print(Text(title, style="bold cyan"))  # that of a table is folded at its width
-        self._console.print(table)
+        self._console.print(Padding(table, (0, 0, 0, len(_INDENT))))
 
 
 Recorded: TypeAlias = "list[tuple[Any, ...]]"

@@ -139,7 +139,7 @@ def test_findings_are_folded_between_words_in_a_narrow_terminal(
     assert main(["scan", str(path), "--format", "json"]) == 1
     findings = json.loads(capsys.readouterr().out)["files"][0]["findings"]
     assert main(["scan", str(path), "--color", "always"]) == 1
-    lines = ESCAPE.sub("", capsys.readouterr().out).partition("\nfindings")[2].splitlines()
+    lines = ESCAPE.sub("", capsys.readouterr().out).partition("\n  findings")[2].splitlines()
     words = {word for line in lines for word in line.split()}
     expected = [word for row in findings for word in f"{row['rule']} data:lr_schedule {row['message']}".split()]
     assert [word for word in expected if word not in words] == []

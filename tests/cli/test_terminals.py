@@ -1,0 +1,64 @@
+"""Reports in a terminal: laid out as in a pipe where they fit, and the same file of ``-o`` as from a pipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, with_data
+from tests.helpers.terminals import requires_terminals, run_in_terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = requires_terminals
+LONG_TEXT = "a long text " * 30
+
+
+def make_agent(path: Path, text: str) -> Path:
+    path.write_bytes(with_data(lambda data: data.update(tensorboard_log=text)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "suffix"),
+    [(("inspect", "--long", "b.zip"), "txt"), (("diff", "a.zip", "b.zip"), "txt"), (("diff", "a.zip", "b.zip"), "md")],
+)
+def test_a_file_of_a_report_does_not_depend_on_the_terminal(
+    tmp_path: Path, words: tuple[str, ...], suffix: str
+) -> None:
+    make_agent(tmp_path / "a.zip", f"another {LONG_TEXT}")
+    make_agent(tmp_path / "b.zip", LONG_TEXT)
+    command = [sys.executable, "-m", "sbformat", *words, "-o", f"pipe.{suffix}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True)
+    status, shown = run_in_terminal(*words, "-o", f"terminal.{suffix}", "--color", "always", cwd=tmp_path)
+    assert (status, shown) == (done.returncode, "")
+    text = (tmp_path / f"terminal.{suffix}").read_text("utf-8")
+    assert text == (tmp_path / f"pipe.{suffix}").read_text("utf-8")
+    assert max(map(len, text.splitlines())) > 110
+    assert "\x1b" not in text
+
+
+def test_a_table_that_fits_is_laid_out_as_in_a_pipe() -> None:
+    pytest.importorskip("rich")
+    for path in (PPO, ARCHIVES / "sac-pendulum.zip", ARCHIVES / "vecnormalize-pendulum.pkl"):
+        command = [sys.executable, "-m", "sbformat", "inspect", path.name]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        plain = subprocess.run(command, cwd=ARCHIVES, env=environment, check=True, capture_output=True).stdout.decode()
+        assert run_in_terminal("inspect", path.name, cwd=ARCHIVES, NO_COLOR="1") == (0, plain)
+
+
+def test_a_wide_table_is_folded_below_its_title() -> None:
+    pytest.importorskip("rich")
+    status, shown = run_in_terminal("scan", ARCHIVES / "dangerous.zip", columns=80, NO_COLOR="1")
+    lines = [line.rstrip() for line in shown.splitlines()]
+    at = lines.index("  findings")
+    assert (status, lines[at - 1]) == (1, "")
+    assert lines[at + 1].split() == ["verdict", "where", "rule", "why"]
+    assert all(line.startswith("    ") for line in lines[at + 1 : at + 8])
+    assert max(map(len, lines)) <= 80
