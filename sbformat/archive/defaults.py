@@ -38,7 +38,7 @@ class ChangedValue(Record):
     value: Any
     default: str | float | None
     has_default: bool
-    """False of an item of arguments: its default is that of the class that takes it."""
+    """False of an item of arguments that the constructor does not set: the class that takes it has the default."""
 
 
 class _Agent(Record):
@@ -71,11 +71,20 @@ def list_changed(algorithm: str, found: Mapping[str, Hyperparameter], version: s
         stored = _STORED[key](agent, default) if key in _STORED else default
         if key.endswith(ARGUMENTS) and isinstance(value, dict):
             usual = stored or {}
-            items = (row for row in value.items() if row[0] not in usual or not _is_same(row[1], usual[row[0]]))
-            changed += [ChangedValue(_name_item(key, name), item, None, has_default=False) for name, item in items]
+            changed += [
+                ChangedValue(_name_item(key, name), item, _get_default(usual, name), has_default=name in usual)
+                for name, item in value.items()
+                if name not in usual or not _is_same(item, usual[name])
+            ]
         elif not _is_same(value, default) and not _is_same(value, stored):
             changed.append(ChangedValue(key, value, default, has_default=True))
     return changed
+
+
+def _get_default(usual: Mapping[str, Any], name: Any) -> str | float | None:
+    """Return the value of an item that a constructor sets, as text if it is more than a number."""
+    default = usual.get(name)
+    return default if default is None or isinstance(default, _PLAIN) else render_line(default)
 
 
 def _name_item(key: str, name: object) -> str:

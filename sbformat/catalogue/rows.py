@@ -571,6 +571,8 @@ _CHOICES: Final = tuple(key for group in ("Optimization", "Policy", "Replay and 
 _NOT_SHOWN: Final = ("_schedule", "_kwargs", "_class", "train_freq", "action_noise")
 """Ends of the names of hyper-parameters that say the same as others, or more than a cell should contain."""
 _NET_ARCH: Final = "policy_kwargs.net_arch"
+_SEED: Final = "seed"
+"""Shown with the facts where it differs: runs that are repeated differ in it alone."""
 
 
 class Column(Record):
@@ -662,8 +664,8 @@ def _keep_columns(keys: Sequence[str], counts: Mapping[str, int]) -> list[str]:
 def order_column(key: str) -> tuple[int, int]:
     """Facts, hyper-parameters as on the page of one file, other keys, and what agents keep of their run."""
     known = key.partition(".")[0]
-    if key in FACTS:
-        return 0, list(FACTS).index(key)
+    if key in FACTS or key == _SEED:
+        return 0, list(FACTS).index(key) if key in FACTS else len(FACTS)
     if known in _CHOICES:
         return 1, _CHOICES.index(known)
     return (3 if key.startswith("_") or key in GROUPS["Run"] else 2), 0
@@ -671,7 +673,7 @@ def order_column(key: str) -> tuple[int, int]:
 
 def _choose_columns(keys: Sequence[str], counts: Mapping[str, int]) -> frozenset[str]:
     """Return the columns that are shown at first: the hyper-parameters of most files."""
-    facts = [key for key in keys if key in FACTS and key not in _HIDDEN_FACTS]
+    facts = [key for key in keys if (key in FACTS and key not in _HIDDEN_FACTS) or key == _SEED]
     choices = [key for key in keys if (key in _CHOICES and not key.endswith(_NOT_SHOWN)) or key == _NET_ARCH]
     choices.sort(key=lambda key: -counts[key])
     return frozenset((*facts, *choices[:_SHOWN_COLUMNS]))

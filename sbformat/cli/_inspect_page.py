@@ -1,11 +1,12 @@
 """The page of one file, which fits a screen: what it is, whether it is safe to load, and what is unusual in it.
 
-In: a file that was inspected. Out: text. ``--long`` prints everything instead (:mod:`sbformat.cli.inspect`).
+In: a file that was inspected. Out: text. ``--long`` prints its details below it (:mod:`sbformat.cli.inspect`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import textwrap
 from itertools import islice
@@ -13,13 +14,14 @@ from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES, STATISTICS
-from sbformat.catalogue.collect import FileData, collect_episodes
+from sbformat.catalogue.collect import FileData, add_training, collect_episodes, find_beside
 from sbformat.catalogue.rows import GROUPS, order_column, render_value
 from sbformat.cli import _files, _output
 from sbformat.constants import OPTIMIZER_WORD
+from sbformat.data import LargeValue
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
-from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.opening import is_folder, is_remote, join_path
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, WRITES_VERSION
 from sbformat.known.spaces import Box, DictSpace
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.archive.defaults import ChangedValue
+    from sbformat.folders.logs import Curve, Training
     from sbformat.limits import Limits
     from sbformat.tools.inspect import InspectReport, TensorRow
     from sbformat.tools.scan import ScanReport
@@ -44,6 +47,9 @@ _LINES: Final = 4  # lines of a sentence
 _ROWS: Final = 14  # rows of a table
 _MOST_SCANNED: Final = 256 << 20
 """Bytes of the largest file that is scanned: that takes about as long as reading it."""
+_MOST_LOGGED: Final = 4 << 20
+"""Bytes of the logs of a run that are read for the page of its agent."""
+_WHOLE: Final = 100_000  # characters of a sentence that is not shortened
 _SPACES: Final = ("observation_space", "action_space")
 _NOT_SHOWN: Final = frozenset(
     {*_SPACES, *GROUPS["Run"], "policy_class", "policy", "ep_info_buffer", "ep_success_buffer"}
@@ -66,15 +72,26 @@ class Page(Record):
     archive: Archive
     verdict: ScanReport | str
     """That of ``scan``, or why there is none."""
+    training: Training | None
+    """What the logs and settings beside an agent say."""
+    has_details: bool
+    """The details are below it: sentences are whole, and tables that are among the details are left out."""
+
+
+def make_page(path: str, report: InspectReport, archive: Archive, limits: Limits, *, has_details: bool) -> Page:
+    """Return the facts: of a file that was inspected, the verdict, and of an agent what its logs say."""
+    training = read_beside(path, FileData(path, archive, None, report, None), limits)
+    return Page(path, report, archive, judge(path, archive, limits), training, has_details)
 
 
 def print_page(printer: _output.Plain, page: Page) -> None:
     """Print the page, without what could not be read."""
     _print_verdict(printer, page)
     printer.table("summary", (), _list_summary(page), longest=_WIDTH)
-    _print_network(printer, page.report)
+    _print_network(printer, page)
     printer.table("training", (), _list_training(page), longest=_WIDTH)
-    _print_hyperparameters(printer, page.report)
+    _print_hyperparameters(printer, page)
+    _print_rows(printer, "keys of data that are left out, because of a limit", _list_left_out(page), lambda row: row)
 
 
 # -- verdict ------------------------------------------------------------------------------------------
@@ -131,6 +148,8 @@ def _list_summary(page: Page) -> list[tuple[str, str]]:
     if report.algorithm is not None:
         name = report.algorithm.name or "unknown"
         rows.append(("algorithm", name if report.algorithm.certain else f"{name} (not certain)"))
+        if page.has_details and report.algorithm.evidence:
+            rows += fold("", f"because {', and '.join(report.algorithm.evidence)}")
     if report.policy_class is not None:
         rows.append(("policy class", report.policy_class))
     found = report.hyperparameters or {}
@@ -146,7 +165,7 @@ def _list_summary(page: Page) -> list[tuple[str, str]]:
         parts.append(f"{numel:,} {'numbers in arrays' if report.format in OBJECTS else 'parameters'}")
     rows.append(("contents", ", ".join(parts)))
     for note in report.notes:
-        rows += fold("note", note)
+        rows += fold("note", note, is_whole=page.has_details)
     if report.not_checked:
         count = count_noun(len(report.not_checked), "entry", "entries")
         rows.append(("not checked", f"parts of {count} that were not fetched"))
@@ -158,9 +177,12 @@ def _shorten(text: str, most: int) -> str:
     return escape(text, most if len(text) <= most else most - 1)
 
 
-def fold(name: str, text: str) -> list[tuple[str, str]]:
-    """Return the rows of a text that is longer than a line; the first one has its name."""
-    lines = textwrap.wrap(_shorten(text, _LINES * _LINE), _LINE, break_on_hyphens=False)
+def fold(name: str, text: str, *, is_whole: bool = False) -> list[tuple[str, str]]:
+    """Return the rows of a text that is longer than a line; the first one has its name.
+
+    :param is_whole: however long it is
+    """
+    lines = textwrap.wrap(_shorten(text, _WHOLE if is_whole else _LINES * _LINE), _LINE, break_on_hyphens=False)
     return list(zip((name, *[""] * len(lines)), lines))
 
 
@@ -184,16 +206,17 @@ def _render_sizes(value: Any) -> str:
 # -- network, or arrays -------------------------------------------------------------------------------
 
 
-def _print_network(printer: _output.Plain, report: InspectReport) -> None:
+def _print_network(printer: _output.Plain, page: Page) -> None:
     """Print a line for each part of the network, or why it is not known; of other files their arrays."""
+    report = page.report
     if report.network is not None:
         from sbformat.policies.describe import list_parts
 
         _print_rows(printer, "network", list_parts(report.network), lambda part: part)
     elif report.network_error is not None:
-        printer.table("network", (), fold("not known", report.network_error), longest=_WIDTH)
+        printer.table("network", (), fold("not known", report.network_error, is_whole=page.has_details), longest=_WIDTH)
     has_values = report.network is not None or report.data is not None
-    if report.format in STATISTICS or (has_values and report.format not in OBJECTS):
+    if page.has_details or report.format in STATISTICS or (has_values and report.format not in OBJECTS):
         return
     rows = [row for state_dict in report.state_dicts for row in state_dict.tensors]
     _print_rows(printer, "arrays" if report.format in OBJECTS else "tensors", rows, _list_tensor)
@@ -222,9 +245,9 @@ def _list_training(page: Page) -> list[tuple[str, str]]:
     report = page.report
     if report.format in OBJECTS:
         return []
+    rows = _describe_run(page.training) if page.training is not None else []
     found = report.hyperparameters or {}
     values = {key: count for key in _COUNTS if key in found and (count := _read_count(found[key].value)) is not None}
-    rows = []
     if "num_timesteps" in values:
         planned = f" of {values['_total_timesteps']:,} planned" if "_total_timesteps" in values else ""
         rows.append(("timesteps", f"{values['num_timesteps']:,}{planned}"))
@@ -234,6 +257,45 @@ def _list_training(page: Page) -> list[tuple[str, str]]:
     parts += [f"seed {values['seed']}"] if "seed" in values else []
     parts += [f"started {time}" for time in [_render_time(values.get("start_time", 0))] if time]
     return [*rows, ("run", ", ".join(parts))] if parts else rows
+
+
+def _describe_run(training: Training) -> list[tuple[str, str]]:
+    """Return the environment, and the evaluations of the logs."""
+    rows = []
+    if training.env is not None:
+        rows.append(("environment", _shorten(f"{training.env}  ({training.env_file})", _LINE)))
+    curve = training.evaluations
+    if curve is not None:
+        points = (f"{name} {_render_point(curve, at)}" for name, at in (("best", curve.best), ("last", -1)))
+        rows.append(("evaluations", f"{len(curve.steps):,}: {', '.join(points)}"))
+    return rows
+
+
+def _render_point(curve: Curve, at: int) -> str:
+    return f"{curve.rewards[at]:,.6g} at {curve.steps[at]:,}"
+
+
+def read_beside(path: str, file: FileData, limits: Limits) -> Training | None:
+    """Return what the logs and settings beside an agent say, if they are on this machine and small; None without any.
+
+    :param path: of the agent
+    """
+    if is_remote(path) or not os.path.exists(path):
+        return None
+    beside = find_beside(path, limits)
+    if beside is None:
+        return None
+    sizes = {name: _measure(join_path(beside.top, name)) for name in beside.logs}
+    logs = tuple(name for name, size in sizes.items() if size <= _MOST_LOGGED)
+    is_small = sum(sizes[name] for name in logs) <= _MOST_LOGGED
+    return add_training(file, beside._replace(logs=logs if is_small else ()), limits).training
+
+
+def _measure(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return _MOST_LOGGED + 1
 
 
 def _describe_episodes(page: Page, count: int) -> list[tuple[str, str]]:
@@ -268,19 +330,24 @@ def _render_time(start: int) -> str:
 # -- hyper-parameters ---------------------------------------------------------------------------------
 
 
-def _print_hyperparameters(printer: _output.Plain, report: InspectReport) -> None:
+def _print_hyperparameters(printer: _output.Plain, page: Page) -> None:
     """Print the hyper-parameters that differ from the defaults of the algorithm; all of them if it has none."""
+    report = page.report
     found = report.hyperparameters
-    if report.statistics is not None:
-        from sbformat.cli.inspect import list_statistics
+    if report.statistics is not None and not page.has_details:
+        from sbformat.cli.inspect import list_statistics, render_settings
 
-        rows = list_statistics(report.statistics, with_settings=report.format in STATISTICS)
+        is_bundle = report.format not in STATISTICS
+        rows = [("settings", render_settings(report.statistics))] if is_bundle else []
+        rows += list_statistics(report.statistics, with_settings=not is_bundle)
         _print_rows(printer, "normalization", rows, lambda row: (row[0], _shorten(row[1], _LINE)))
     if found is None or report.format in STATISTICS:
         return
     name = report.algorithm.name if report.algorithm is not None else None
     if name in ALGORITHMS and report.format == "sb3":
         _print_changed(printer, report, name)
+        return
+    if page.has_details:
         return
     kept = [(key, row.value) for key, row in found.items() if key not in _NOT_SHOWN and not key.startswith("_")]
     left = _WIDTH - max((len(key) for key, _ in kept[:_ROWS]), default=0)
@@ -292,11 +359,12 @@ def _print_changed(printer: _output.Plain, report: InspectReport, name: str) -> 
     from sbformat.archive.defaults import list_changed
 
     changed = list_changed(name, report.hyperparameters or {}, report.stable_baselines3_version)
+    changed = [row for row in changed if not isinstance(row.value, LargeValue)]
     changed.sort(key=lambda row: order_column(row.key))
     left = _WIDTH - max((len(row.key) for row in changed[:_ROWS]), default=0)
 
     def make_row(row: ChangedValue) -> tuple[str, ...]:
-        default = f"  (default {_render_default(row.default)})" if row.has_default else ""
+        default = f"  (default {_render_default(row.default)})" if row.has_default else "  (not set by default)"
         return row.key, _render_value(row.value, row.key, left - len(default)) + default
 
     title = f"hyper-parameters that differ from the defaults of {name} in SB3 {NEWEST}"
@@ -314,3 +382,17 @@ def _render_value(value: Any, key: str, most: int) -> str:
 
 def _render_default(default: Any) -> str:
     return default if isinstance(default, str) else json.dumps(default)
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+
+def _list_left_out(page: Page) -> list[tuple[str, ...]]:
+    """Return the keys of ``data`` that are larger than the limits allow, and the options with which they are read."""
+    found = [(key, value) for key, value in (page.report.data or {}).items() if isinstance(value, LargeValue)]
+    return [(_shorten(key, _SHORTEST), format_size(value.nbytes), _name_limits(value)) for key, value in found]
+
+
+def _name_limits(value: LargeValue) -> str:
+    options = (f"--limit {name}={most}" for name, most in value.needs.items())
+    return f"if you trust the size, pass {' '.join(options)}"

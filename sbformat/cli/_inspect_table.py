@@ -31,7 +31,9 @@ CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *_FACTS)
 _PATH: Final = "path"
 _PLAIN: Final = re.compile(r"-?\d+")
 _LONGEST: Final = 300
-_WIDTH: Final = 120  # characters of a line for all columns but the names of files
+_WIDTH: Final = 120  # characters of a line for all columns but the names of files, where no terminal has a width
+_LEAST_NAME: Final = 24  # characters that the names of files have in a terminal, in which longer ones are folded
+_INDENT: Final = 4
 _GAP: Final = 2
 _LISTED: Final = 12  # columns that are named because they are not shown
 
@@ -146,9 +148,9 @@ def print_text(
     table = make_table(row.row for row in readable)
     keys = [column.key for column in table.columns if column.is_shown] if columns is None else list(columns)
     keys = [key for key in keys if key not in (NAME, _PATH)]
-    if columns is None:
-        keys = _keep_narrow(table, keys)
     notes = [count_noun(row.broken, "broken entry", "broken entries") if row.broken else "" for row in readable]
+    if columns is None:
+        keys = _keep_narrow(table, keys, _find_room(printer, table) - max(map(len, notes), default=0))
     cells = [(row.name, *(_render(row, key) for key in keys), note) for row, note in zip(table.rows, notes)]
     header = (NAME, *keys, "")
     right = [place for place, key in enumerate(header) if _is_number(table, key)]
@@ -167,15 +169,25 @@ def _is_number(table: FileTable, key: str) -> bool:
     return bool(cells) and all(cell.number is not None or cell.text == "null" for cell in cells)
 
 
-def _keep_narrow(table: FileTable, keys: Sequence[str]) -> list[str]:
-    """Return the first columns that together are narrow enough to be read as a table."""
+def _find_room(printer: _output.Plain, table: FileTable) -> int:
+    """Return how many characters of a line there are for all columns but the names of files."""
+    if printer.width is None:
+        return _WIDTH
+    longest = max((len(row.name) for row in table.rows), default=0)
+    return printer.width - _INDENT - min(longest, max(_LEAST_NAME, printer.width // 2))
+
+
+def _keep_narrow(table: FileTable, keys: Sequence[str], left: int) -> list[str]:
+    """Return the columns for which there is room, the first ones first.
+
+    :param left: characters of a line
+    """
     kept: list[str] = []
-    left = _WIDTH
     for key in keys:
-        left -= _GAP + max(len(key), *(len(_render(row, key)) for row in table.rows))
-        if left < 0:
-            break
-        kept.append(key)
+        width = _GAP + max(len(key), *(len(_render(row, key)) for row in table.rows))
+        if width <= left:
+            kept.append(key)
+            left -= width
     return kept
 
 

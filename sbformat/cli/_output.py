@@ -339,7 +339,12 @@ def make_printer(stream: TextIO | None = None, form: str = "text") -> Plain:
     if is_terminal or color:
         with contextlib.suppress(ImportError):
             return Rich(stream, color=color)
-    return Plain(stream)
+    printer = Plain(stream)
+    if is_terminal:
+        import shutil
+
+        printer.width = shutil.get_terminal_size().columns
+    return printer
 
 
 # -- reports ------------------------------------------------------------------------------------------

@@ -143,8 +143,9 @@ def _print_statistics(printer: _output.Plain, found: dict[str, Any]) -> None:
     """Print the shapes of statistics, one a line."""
     for row in found["statistics"]:
         of = f" of {escape(row['key'])}" if row["key"] is not None else ""
-        shape = " x ".join(map(str, row["shape"])) or "one number"
-        printer.line(f"  {row['name']}{of}: {shape}, of {row['count']:,.0f} samples")
+        shape = " x ".join(map(str, row["shape"]))
+        numbers = "one number" if shape in ("", "1") else f"{shape} numbers"
+        printer.line(f"  {row['name']}{of}: {numbers}, of {row['count']:,.0f} samples")
 
 
 def _print_bundle(printer: _output.Plain, report: dict[str, Any]) -> None:

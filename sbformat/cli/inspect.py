@@ -1,6 +1,7 @@
 """``sbformat inspect``: the contents of archives, and what belongs together in folders.
 
-In: files and folders. Out: of one file all that it contains, of several a table with a row for each
+In: files and folders. Out: of one file a page (:mod:`sbformat.cli._inspect_page`) and, with ``--long``, below it all
+that it contains; of several a table with a row for each
 (:mod:`sbformat.cli._inspect_table`), and before it the agents of each folder with their statistics and settings.
 """
 
@@ -8,29 +9,29 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import pkl
 from sbformat.archive.hyperparameters import describe_undecoded
-from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
+from sbformat.archive.kinds import OBJECTS
 from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
-from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
+from sbformat.constants import DATA_ENTRY
 from sbformat.data import LargeValue, Serialized
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, join_path
 from sbformat.io.urls import hide_secrets, is_url
-from sbformat.known.changes import WRITES_VERSION
 from sbformat.limits import Budget
 from sbformat.rendering import count_noun, format_size, write_numbers
 from sbformat.values.render import render_json, render_line
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
@@ -200,14 +201,12 @@ def _make_result(
 def _print_text(
     printer: Plain, outcome: dict[str, Any], report: InspectReport, archive: Archive, args: argparse.Namespace
 ) -> None:
+    from sbformat.cli._inspect_page import make_page, print_page
+
     printer.line(escape(outcome["path"], 1000), style="bold")
+    print_page(printer, make_page(outcome["path"], report, archive, _files.make_limits(args), has_details=args.long))
     if args.long:
         _print_contents(printer, report)
-    else:
-        from sbformat.cli._inspect_page import Page, judge, print_page
-
-        verdict = judge(outcome["path"], archive, _files.make_limits(args))
-        print_page(printer, Page(outcome["path"], report, archive, verdict))
     printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
     compared = [
         (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
@@ -226,8 +225,7 @@ def _print_text(
 
 
 def _print_contents(printer: Plain, report: InspectReport) -> None:
-    """Print everything that is in a file."""
-    printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
+    """Print everything that is in a file, and not on the page above it."""
     if report.system_info:
         printer.table("system info", (), report.system_info.items())
     printer.table("largest keys of data", ("key", "type", "JSON"), _list_largest(report), right=(2,))
@@ -254,29 +252,6 @@ def _print_contents(printer: Plain, report: InspectReport) -> None:
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict)
     printer.table("not checked, because it was not fetched", ("entry", "what"), report.not_checked, longest=_SENTENCE)
-
-
-def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
-    rows = [("format", KIND_TITLES.get(report.format, report.format))]
-    if report.stable_baselines3_version is not None:
-        rows.append(("SB3 version", report.stable_baselines3_version))
-    elif report.format in SB3_ARCHIVES:
-        rows.append(("SB3 version", f"not stored (SB3 before {WRITES_VERSION}.0 did not write it)"))
-    if report.algorithm is not None:
-        name = report.algorithm.name or "unknown"
-        rows.append(("algorithm", name if report.algorithm.certain else f"{name} (not certain)"))
-        rows += [("", evidence) for evidence in report.algorithm.evidence]
-    if report.policy_class is not None:
-        rows.append(("policy class", report.policy_class))
-    numel = sum(state_dict.numel for state_dict in report.state_dicts if OPTIMIZER_WORD not in state_dict.name)
-    if report.state_dicts:
-        rows.append(("numbers in arrays" if report.format in OBJECTS else "parameters", f"{numel:,}"))
-    if report.network is not None:
-        rows.append(("network", f"known, with the outputs {', '.join(head.name for head in report.network.heads)}"))
-    elif report.network_error is not None:
-        rows.append(("network", f"not known: {report.network_error}"))
-    rows += [("note", note) for note in report.notes]
-    return rows
 
 
 def _list_largest(report: InspectReport) -> list[tuple[str, str, str]]:
@@ -439,7 +414,7 @@ _LONGEST: Final = 160
 _LONGEST_SETTINGS: Final = 1000
 _MOST_SETTINGS: Final = 30
 _MOST: Final = 4  # items of a list that are printed
-_TRAINING: Final = ("agent", "env", "curve", "best", "last")
+_TRAINING: Final = ("run", "env", "curve", "best", "last")
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
 """Values of settings that are not printed: rl_zoo3 writes all of its arguments."""
 _WORDS: Final = {True: "true", False: "false", None: "null"}
@@ -523,17 +498,16 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
         header = ("agent", "", "statistics", "replay buffer", "settings", "unzipped in")
         printer.table(title, header, rows, longest=_LONGEST, leaves_out=range(len(header)))
         settings = [(row["path"], _render_settings(row)) for row in folder["settings"]]
-        printer.table("settings and results", (), settings, longest=_LONGEST_SETTINGS)
-        printer.table("training", _TRAINING, _list_training(folder["agents"]), right=(2, 3, 4), longest=_LONGEST)
+        printer.table("settings and results", (), _merge(settings), longest=_LONGEST_SETTINGS)
+        printer.table("training", _TRAINING, _list_training(folder["agents"]), right=(3, 4), longest=_LONGEST)
         problems = {
             row["path"]: row["message"]
             for agent in folder["agents"]
             for row in (agent["training"] or {}).get("problems", ())
             if row["path"] not in agent["settings"]
         }
-        printer.table("logs that cannot be read", (), problems.items(), longest=_LONGEST_SETTINGS)
-        doubts = dict.fromkeys((agent["doubt"],) for agent in folder["agents"] if agent["doubt"])
-        printer.table("statistics", (), doubts, longest=_LONGEST_SETTINGS)
+        printer.table("logs that cannot be read", (), _merge(problems.items()), longest=_LONGEST_SETTINGS)
+        printer.table("statistics", (), _merge_doubts(folder["agents"]), longest=_LONGEST_SETTINGS)
         used = {row["path"] for row in folder["settings"]}
         used |= {name for agent in folder["agents"] for name in (*agent["statistics"], agent["replay_buffer"])}
         others = [
@@ -544,26 +518,53 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
             for row in folder["others"]
             if row["path"] not in used
         ]
-        printer.table("other files", (), others, longest=_LONGEST)
+        printer.table("other files", (), _merge(others), longest=_LONGEST)
         printer.line()
 
 
 def _list_training(agents: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return a row for each curve of each run: the agents that share its logs are named once."""
+    """Return a row for each run: its evaluations, or else the means of its training.
+
+    A run is called by the folder of its agents, if no other run has it, and else by its first agent.
+    """
     runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for agent in agents:
         runs.setdefault(tuple(agent["logs"]), []).append(agent)
+    folders = [posixpath.dirname(sharing[0]["path"]) for sharing in runs.values()]
     rows = []
-    for sharing in runs.values():
-        first, found = sharing[0]["path"], sharing[0]["training"] or {}
-        more = f" and {len(sharing) - 1:,} more" if len(sharing) > 1 else ""
-        for name in ("evaluations", "training"):
-            curve = found.get(name)
-            if curve is not None:
-                points = [f"{curve[at]['reward']:,.6g} at {curve[at]['steps']:,}" for at in ("best", "last")]
-                noun = name if name == "evaluations" else "means of 100 episodes"
-                rows.append((f"{first}{more}", found["env"] or "", f"{curve['points']:,} {noun}", *points))
+    for folder, sharing in zip(folders, runs.values()):
+        found = sharing[0]["training"] or {}
+        curve = found.get("evaluations") or found.get("training")
+        if curve is None:
+            continue
+        is_alone = bool(folder) and folders.count(folder) == 1
+        name = folder if is_alone else _name_first([agent["path"] for agent in sharing])
+        noun = "evaluations" if found.get("evaluations") else "means of 100 episodes"
+        points = [f"{curve[at]['reward']:,.6g} at {curve[at]['steps']:,}" for at in ("best", "last")]
+        rows.append((name, found["env"] or "", f"{curve['points']:,} {noun}", *points))
     return rows
+
+
+def _name_first(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
+
+
+def _merge(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return rows of a file and a text about it, of which files with the same text share one."""
+    files: dict[str, list[str]] = {}
+    for name, text in rows:
+        files.setdefault(text or name, []).append(name)
+    return [(_name_first(names), text if text != names[0] else "") for text, names in files.items()]
+
+
+def _merge_doubts(agents: list[dict[str, Any]]) -> list[tuple[str]]:
+    """Return each doubt about statistics once: those that differ in folders and numbers of files alone are counted."""
+    alike: dict[str, list[str]] = {}
+    for doubt in dict.fromkeys(agent["doubt"] for agent in agents if agent["doubt"]):
+        alike.setdefault(re.sub(r"[^\s']*/|\d+", "", doubt), []).append(doubt)
+    ends = (f"; {len(doubts) - 1:,} more like this" if len(doubts) > 1 else "" for doubts in alike.values())
+    return [(doubts[0] + end,) for doubts, end in zip(alike.values(), ends)]
 
 
 def _render_agent(agent: dict[str, Any]) -> tuple[str, ...]:
@@ -571,7 +572,12 @@ def _render_agent(agent: dict[str, Any]) -> tuple[str, ...]:
     here = posixpath.dirname(agent["path"])
 
     def shorten(*names: str | None) -> str:
-        return ", ".join(posixpath.relpath(name, here or ".") for name in names if name is not None)
+        shown = [posixpath.relpath(name, here or ".") for name in names if name is not None]
+        folders = ["", *map(posixpath.dirname, shown)]  # a folder is named once
+        return ", ".join(
+            posixpath.basename(name) if before == folder else name
+            for name, before, folder in zip(shown, folders, folders[1:])
+        )
 
     role = "" if agent["role"] == "agent" else agent["role"]
     files = (shorten(*agent["statistics"]), shorten(agent["replay_buffer"]), shorten(*agent["settings"]))
@@ -640,6 +646,12 @@ def list_statistics(value: VecNormalize, *, with_settings: bool) -> list[tuple[s
     for key, rms in found.items():
         rows += _list_rms(f"obs_rms/{key}".removesuffix("/"), rms)
     return rows + _list_rms("ret_rms", value.ret_rms)
+
+
+def render_settings(value: VecNormalize) -> str:
+    """Return the settings that decide how observations and rewards are normalized, in a line."""
+    names = ("norm_obs", "norm_reward", "clip_obs", "epsilon", "gamma")
+    return ", ".join(f"{name} {json.dumps(write_numbers(getattr(value, name)))}" for name in names)
 
 
 def _list_rms(name: str, rms: RunningMeanStd | None) -> list[tuple[str, str]]:

@@ -89,6 +89,8 @@ class Training(Record):
     files: tuple[str, ...]
     problems: Mapping[str, str]
     """Why a file could not be read, by its name."""
+    env_file: str | None = None
+    """The file that names the environment."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the environment and the seed, and of each curve its number of points, the best and the last."""
@@ -135,13 +137,14 @@ def read_training(top: str, names: Sequence[str], settings: Sequence[str], limit
     values = _read_settings(top, settings, problems, limits)
     ordered = sorted(logs.items(), key=lambda item: not item[0].endswith((".npz", ".csv")))  # exact values come first
     found = [log for _, log in ordered]
-    env = next((log.env for log in found if log.env), None)
-    env = env or next((one["env"] for one in values if isinstance(one.get("env"), str)), None)
-    seed = next((one["seed"] for one in values if type(one.get("seed")) is int), None)
+    named = [(log.env, name) for name, log in ordered if log.env]
+    named += [(one["env"], name) for name, one in values.items() if isinstance(one.get("env"), str)]
+    env, env_file = named[0] if named else (None, None)
+    seed = next((one["seed"] for one in values.values() if type(one.get("seed")) is int), None)
     evaluations = next((log.evaluations for log in found if log.evaluations), None)
     ends = sorted(episode for log in found for episode in log.episodes)
     training = _average(ends) if ends else next((log.training for log in found if log.training), None)
-    return Training(env, seed, evaluations, training, tuple(logs), problems)
+    return Training(env, seed, evaluations, training, tuple(logs), problems, env_file)
 
 
 def _last(name: str) -> str:
@@ -176,13 +179,16 @@ def _read_metrics(
             problems[f"{name}/{member}"] = str(error)
 
 
-def _read_settings(top: str, names: Sequence[str], problems: dict[str, str], limits: Limits) -> list[dict[str, Any]]:
+def _read_settings(
+    top: str, names: Sequence[str], problems: dict[str, str], limits: Limits
+) -> dict[str, dict[str, Any]]:
+    """Return the values of each file of settings."""
     from sbformat.folders.settings import read_settings
 
-    found = []
+    found = {}
     for name in names:
         try:
-            found.append(read_settings(join_path(top, name), limits))
+            found[name] = read_settings(join_path(top, name), limits)
         except (SbformatError, OSError) as error:
             problems[name] = str(error)
     return found

@@ -460,7 +460,7 @@ def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
     """Return the tables of a description; cells are not escaped, and some tables have no rows."""
     weights = ("weights",) if with_weights else ()
     header = ("layer", "operation", "reads", "shape", "activation", "parameters", *weights)
-    layers = [_list_cells(layer, with_weights=with_weights) for layer in summary.layers]
+    layers = _list_layers(summary.layers, with_weights=with_weights)
     inputs = [(item.name, item.dtype, render_shape(item.shape), _describe_role(item)) for item in summary.inputs]
     outputs = [(head.name, head.dtype, render_shape(head.shape), head.source) for head in summary.heads]
     states = [(row.name, row.input, row.output) for row in summary.states]
@@ -504,7 +504,18 @@ def _make_steps(title: str, steps: tuple[Step, ...]) -> Table:
     return Table(title, ("step", "operation", "dtype", "shape"), rows)
 
 
-def _list_cells(layer: Layer, *, with_weights: bool) -> tuple[str, ...]:
+def _list_layers(layers: Iterable[Layer], *, with_weights: bool) -> list[tuple[str, ...]]:
+    """Return the rows of layers; parameters that several layers share are counted at the first of them."""
+    rows: list[tuple[str, ...]] = []
+    counted: set[str] = set()
+    for layer in layers:
+        is_shared = bool(layer.weights) and counted.issuperset(layer.weights)
+        counted.update(layer.weights)
+        rows.append(_list_cells(layer, is_shared=is_shared, with_weights=with_weights))
+    return rows
+
+
+def _list_cells(layer: Layer, *, is_shared: bool, with_weights: bool) -> tuple[str, ...]:
     before = ", ".join(dict.fromkeys(map(render_shape, layer.input_shapes)))
     after = render_shape(layer.shape)
     return (
@@ -513,7 +524,7 @@ def _list_cells(layer: Layer, *, with_weights: bool) -> tuple[str, ...]:
         ", ".join(layer.inputs),
         f"{before} -> {after}" if before else after,
         layer.activation or "",
-        f"{layer.parameter_count:,}" if layer.weights else "",
+        "shared" if is_shared else f"{layer.parameter_count:,}" if layer.weights else "",
         *([_join_addresses(layer.weights)] if with_weights else []),
     )
 

@@ -44,7 +44,7 @@ _NORMALIZED_NOTE: Final = (
 )
 _SPACES: Final = ("observation_space", "action_space")
 _ENTRIES: Final = 8  # that are named in a notebook
-_BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
+_BUNDLE_NOTE: Final = "a bundle: it contains normalization statistics, which sbformat unbundle extracts"
 
 
 class TensorRow(Record):

@@ -52,6 +52,14 @@ def test_a_schedule_is_compared_by_its_values() -> None:
     assert change("PPO", learning_rate=LinearSchedule(3e-4, 0.0, 1.0)) == ["learning_rate"]
 
 
+def test_an_item_that_a_constructor_sets_has_a_default() -> None:
+    found = {"policy_kwargs": Hyperparameter({"optimizer_class": "SGD", "net_arch": [8]}, "decoded", None)}
+    assert [(row.key, row.default, row.has_default) for row in list_changed("A2C", found, "2.9.2")] == [
+        ("policy_kwargs.optimizer_class", "torch.optim.rmsprop.RMSprop", True),
+        ("policy_kwargs.net_arch", None, False),
+    ]
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_defaults_are_no_changes(algorithm: str) -> None:
     values = ALGORITHMS[algorithm].hyperparameters

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_commands import run
 from tests.helpers.bundled import PPO, zipped
 from tests.helpers.reports import REPORT
-from tests.helpers.run_folders import AGENT, BUFFER, STATISTICS, make_folder, make_hub, make_zoo
+from tests.helpers.run_folders import AGENT, BUFFER, STATISTICS, make_evaluations, make_folder, make_hub, make_zoo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,10 +31,7 @@ def test_the_text_shows_what_belongs_to_each_agent(capsys: Capture, tmp_path: Pa
     status, text = run(capsys, "inspect", make_zoo(tmp_path / "logs" / "run"))
     assert status == 0
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert (
-        lines.index("best_model.zip best Pendulum-v1/vecnormalize.pkl Pendulum-v1/args.yml, Pendulum-v1/config.yml")
-        == 2
-    )
+    assert lines.index("best_model.zip best Pendulum-v1/vecnormalize.pkl Pendulum-v1/args.yml, config.yml") == 2
     checkpoint = next(line for line in lines if line.startswith("rl_model_1000_steps.zip checkpoint"))
     assert "rl_model_vecnormalize_1000_steps.pkl rl_model_replay_buffer_1000_steps.pkl" in checkpoint
     assert "Pendulum-v1/args.yml algo sac, env Pendulum-v1, seed 7" in lines
@@ -71,6 +68,21 @@ def test_json_has_all_of_it(capsys: Capture, tmp_path: Path) -> None:
 def test_a_table_of_chosen_columns_is_only_that(capsys: Capture, tmp_path: Path) -> None:
     text = run(capsys, "inspect", make_zoo(tmp_path), "--sort", "path")[1]
     assert "belongs to" not in text
+
+
+def test_what_is_the_same_of_many_runs_is_said_once(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ppo_1", "ppo_2", "ppo_3"):
+        make_folder(make_zoo(tmp_path / name), {"evaluations.npz": make_evaluations()})
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    text = run(capsys, "inspect", tmp_path, "--jobs", 1)[1]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert 'ppo_1/Pendulum-v1/args.yml and 5 more not read: PyYAML reads it: pip install "sbformat[yaml]"' in lines
+    assert "ppo_2 3 evaluations 5.5 at 200 3.5 at 300" in lines
+    doubts = [line for line in lines if line.startswith("it is not known whether the agent ")]
+    assert [line.rpartition("; ")[2] for line in doubts] == ["2 more like this", "8 more like this"]
+    assert "ppo_1/0.monitor.csv and 2 more episodes of Monitor" in lines
 
 
 def test_settings_that_cannot_be_read_are_named(

@@ -21,6 +21,7 @@ from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.forks import run_fresh
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
+from tests.helpers.run_folders import make_evaluations, make_folder, make_zoo
 from tests.policies.run.models import box, dict_space
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ agent.zip
     n_steps                 32  (default 2048)
     batch_size              32  (default 64)
     n_epochs                1  (default 10)
-    policy_kwargs.net_arch  [8, 8]
+    policy_kwargs.net_arch  [8, 8]  (not set by default)
 
   --long shows everything: all hyper-parameters, entries, layers and tensors
 
@@ -105,6 +106,85 @@ def test_the_page_of_a_large_agent_fits_a_screen(capsys: pytest.CaptureFixture[s
     assert max(map(len, lines[1:])) <= COLUMNS
     assert "    \u2026 and 27 more" in lines
     assert re.search(r"note +trained behind VecNormalize: .*\n {23}\S", "\n".join(lines))
+
+
+@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
+def test_long_has_the_page_and_below_it_the_details(
+    capsys: pytest.CaptureFixture[str], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that are whole among the details are not on the page above them."""
+    monkeypatch.chdir(ARCHIVES)
+    monkeypatch.setattr(_inspect_page, "_WIDTH", 1000)
+    page, whole = (show(capsys, path.name, *words).splitlines() for words in ((), ("--long",)))
+    titles = [line for line in whole if re.match(r"  [^ ]", line)]
+    assert len(set(titles)) == len(titles)
+    left_out = ("  normalization", "  attributes", "  arrays", "  tensors", "  hyper-parameters")
+    kept = [part for part in "\n".join(page[:-2]).split("\n\n") if not part.startswith(left_out)]
+    assert all(line in whole for part in kept for line in part.split("\n") if "\u2026" not in line)
+    assert "  summary" in titles
+    assert any(title.startswith("  entries") for title in titles)
+
+
+def test_long_says_why_an_algorithm_is_named_and_shortens_no_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = " ".join(show(capsys, "--long", DANGEROUS, PPO).split())
+    assert shown.count("verdict of scan: ") == 2
+    assert "verdict of scan: dangerous (harmful), 2 findings" in shown
+    assert shown.count("because policy_class is stable_baselines3.common.policies.ActorCriticPolicy, and data") == 2
+    page, whole = (show(capsys, PPO, "--limit", "json_bytes=3000", *words) for words in ((), ("--long",)))
+    page, whole = (text.partition("\n  network\n")[2].partition("\n\n")[0] for text in (page, whole))
+    assert page.endswith("\u2026")
+    assert whole.startswith(page.splitlines()[0])
+    assert "\u2026" not in whole
+
+
+def test_layers_that_are_shared_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    out = show(capsys, "--long", ARCHIVES / "ppo-cartpole-1.0.zip")
+    counts = [line.split()[-1] for line in out.partition("network: layers")[2].partition("\n\n")[0].splitlines()[2:]]
+    assert counts.count("shared") == 1
+    total = sum(int(count) for count in counts if count != "shared")
+    assert f"network: layers ({total} parameters)" in out
+
+
+def test_keys_that_are_left_out_are_named_with_their_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    out = show(capsys, PPO, "--limit", "json_bytes=3000")
+    assert "verdict of scan: broken, 1 finding" in out
+    option = re.search(r"\n  keys of data that are left out, .*\n    policy_class +3\.2 KiB  .* (--limit \S+)\n", out)
+    assert option is not None
+    assert "left out" not in show(capsys, PPO, *option[1].split())
+    assert "(default null)" not in out  # of a value that is not known
+
+
+def test_data_beyond_a_limit_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    out = show(capsys, PPO, "--limit", "json_bytes=100", status=1)
+    assert re.search(r"\n  broken\n    entry +outcome +why\n    data +limit exceeded +expected json_bytes <= 100", out)
+
+
+def test_a_bundle_has_the_settings_of_its_statistics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sbformat.write(sbformat.bundle(SAC, ARCHIVES / "vecnormalize-pendulum.pkl"), tmp_path / "a.zip")
+    out = show(capsys, tmp_path / "a.zip")
+    assert "settings       norm_obs true, norm_reward true, clip_obs 10.0, epsilon 1e-08, gamma 0.99\n" in out
+    assert "normalis" not in out
+
+
+# -- the run of an agent ------------------------------------------------------------------------------
+
+
+def test_the_page_of_an_agent_of_a_run_has_its_environment_and_evaluations(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("yaml")
+    zoo = make_folder(make_zoo(tmp_path), {"evaluations.npz": make_evaluations()})
+    best, environment = zoo / "best_model.zip", "    environment  Pendulum-v1  (Pendulum-v1/args.yml)\n"
+    out = show(capsys, best)
+    assert environment in out
+    assert "    evaluations  3: best 5.5 at 200, last 3.5 at 300\n" in out
+    assert environment in show(capsys, "--long", best)
+    assert environment not in show(capsys, zoo / "Pendulum-v1" / "vecnormalize.pkl")
+    monkeypatch.setattr(_inspect_page, "_MOST_LOGGED", (zoo / "evaluations.npz").stat().st_size - 1)
+    out = show(capsys, best)
+    assert (environment in out, "evaluations" in out) == (True, False)
+    (zoo / "0.monitor.csv").write_text('#{"env_id": "Walk-v4"}\nr,l,t\n')
+    assert "    environment  Walk-v4  (0.monitor.csv)\n" in show(capsys, zoo / "rl_model_200_steps.zip")
 
 
 # -- the verdict --------------------------------------------------------------------------------------
@@ -175,7 +255,7 @@ def test_a_remote_file_is_not_fetched_for_its_verdict(capsys: pytest.CaptureFixt
 
 def test_only_the_page_is_scanned() -> None:
     assert any(name.startswith("sbformat.tools.scan") for name in run_fresh("inspect", PPO).modules)
-    for words in (("--format", "json"), ("--long",), (PPO,)):
+    for words in (("--format", "json"), (PPO,)):
         loaded = run_fresh("inspect", PPO, *words).modules
         assert not [name for name in loaded if name.startswith("sbformat.tools.scan")]
 

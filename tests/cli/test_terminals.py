@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, with_data
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, changed, with_data
 from tests.helpers.terminals import requires_terminals, run_in_terminal
 
 if TYPE_CHECKING:
@@ -62,3 +62,22 @@ def test_a_wide_table_is_folded_below_its_title() -> None:
     assert lines[at + 1].split() == ["verdict", "where", "rule", "why"]
     assert all(line.startswith("    ") for line in lines[at + 1 : at + 8])
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("columns", [60, 100, 140])
+def test_a_table_of_files_has_as_many_columns_as_fit(columns: int, tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    for seed, name in enumerate(("first.zip", "second-run/agent.zip", "damaged.zip")):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        values = {"seed": seed, "gamma": 0.9 + seed / 100, "learning_rate": 0.1 + seed, "num_timesteps": 10**6 + seed}
+        path.write_bytes(with_data(lambda data: data.update(values)))  # noqa: B023
+    (tmp_path / "second-run" / "agent.zip").write_bytes(changed(policy_pth=b"x"))
+    status, shown = run_in_terminal("inspect", ".", columns=columns, cwd=tmp_path, NO_COLOR="1")
+    table = shown[shown.index("  3 files") :].partition("\n\n")[0].splitlines()
+    assert (status, len(table)) == (1, 5)
+    assert table[1].split()[:2] == ["file", "timesteps"]
+    assert max(map(len, table)) <= columns
+    listed = shown.partition("--columns shows others that differ: ")[2].replace(" ", "").replace("\n", ",").split(",")
+    named = set(table[1].split()) | set(listed)
+    assert named >= {"timesteps", "seed", "learning_rate", "gamma"}

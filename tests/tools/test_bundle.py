@@ -468,7 +468,7 @@ def test_both_commands(capsys: Capture, tmp_path: Path, statistics: Path) -> Non
     assert read_vecnormalize(out) == value_of("keys")
     status, text = run(capsys, "unbundle", made, "-o", model, "--vecnormalize", out, "--force", "--target", "2.0")
     assert status == 0
-    assert "obs_rms of vector: 2, of 100 samples" in text
+    assert "obs_rms of vector: 2 numbers, of 100 samples" in text
     assert read_vecnormalize(out) == value_of("keys")
     status, text = run(capsys, *BUNDLE, made, "--vecnormalize", made, "-o", tmp_path / "again.zip", "--force")
     assert status == 0
@@ -581,7 +581,7 @@ def test_a_bundle_is_named_judged_and_validated(tmp_path: Path, capsys: pytest.C
     assert sbformat.scan(out).verdict == "clean"
     assert not list(sbformat.iter_problems(archive))
     assert main(["inspect", str(out)]) == 0
-    assert "a bundle: it contains normalisation statistics" in capsys.readouterr().out
+    assert "a bundle: it contains normalization statistics" in capsys.readouterr().out
     for name in (SETTINGS_ENTRY, ARRAYS_ENTRY):
         broken = archive.replace(extra={name: b"{}"})
         assert [(row.entry, row.kind) for row in sbformat.iter_problems(broken)] == [(name, "unreadable")]

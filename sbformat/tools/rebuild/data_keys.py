@@ -945,7 +945,7 @@ def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
         arguments = {} if made.get("replay_buffer_kwargs") is None else made["replay_buffer_kwargs"]
         if type(arguments) is dict and "handle_timeout_termination" not in arguments:
             made["replay_buffer_kwargs"] = {**arguments, "handle_timeout_termination": False}
-            since = f"since SB3 {changes.DICT_SPACES}, and the only behaviour before"
+            since = f"since SB3 {changes.DICT_SPACES}, and the only behavior before"
             message = f"False: required with optimize_memory_usage {since}"
             context.translate("replay_buffer_kwargs/handle_timeout_termination", message)
 
