@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -68,7 +69,9 @@ def test_it_is_copied_and_dropped_without_being_decoded(huge: Path, tmp_path: Pa
 def test_commands_say_what_was_left_out(huge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, text = run(capsys, "inspect", huge, "--long")
     assert status == 0
-    assert text.index("largest keys of data") < text.index("my_frames") < text.index("hyper-parameters (data)")
+    assert re.search(r"\n  keys of data that are left out, .*\n    my_frames .* --limit blob_bytes=", text)
+    largest = text.index("largest keys of data")
+    assert largest < text.index("my_frames", largest) < text.index("hyper-parameters (data)")
     status, text = run(capsys, "inspect", huge, "--format", "json")
     shown = json.loads(text)["files"][0]["data"]["my_frames"]["serialized"]
     assert (status, shown["how"], shown["type"]) == (0, "left out", "<class 'numpy.ndarray'>")

@@ -410,7 +410,7 @@ def test_inspect_describes_the_network(capsys: pytest.CaptureFixture[str]) -> No
     out = run(capsys, "inspect", PPO, "--long")[1]
     for words in ("network: layers (251 parameters)", "linear", "4 -> 8", "Tanh", "network: post-processing", "ArgMax"):
         assert words in out
-    assert "known, with the outputs action, logits, probabilities, value" in out
+    assert "policy  4 -> 8 -> 8 -> 2 Tanh" in out
 
 
 def test_inspect_says_why_a_network_is_not_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -243,7 +243,10 @@ def test_inspect_shows_the_training_of_a_run(capsys: pytest.CaptureFixture[str],
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert status == 0
     assert "best_model.zip and 1 more CartPole-v1 3 evaluations 5.5 at 200 3.5 at 300" in lines
-    assert "best_model.zip and 1 more CartPole-v1 2 means of 100 episodes 20 at 40 20 at 40" in lines
+    (tmp_path / "evaluations.npz").unlink()
+    shown = [" ".join(line.split()) for line in run(capsys, "inspect", tmp_path)[1].splitlines()]
+    assert "best_model.zip and 1 more CartPole-v1 2 means of 100 episodes 20 at 40 20 at 40" in shown
+    make_folder(tmp_path, {"evaluations.npz": make_evaluations()})
     assert any(line.startswith("progress.csv expected lines of at most") for line in lines)
     status, text = run(capsys, "inspect", tmp_path, "--format", "json")
     document = json.loads(text)
