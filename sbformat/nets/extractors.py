@@ -33,7 +33,7 @@ from sbformat.nets.layers import (
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.policies.builder import numpy_name
-from sbformat.policies.graph import Input
+from sbformat.policies.graph import NORMALIZATION, Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from sbformat.policies.builder import GraphBuilder, Value
 
 
-ADDRESS: Final = "vecnormalize"
 _DOUBLE: Final = "float64"
 _CHANNELS_LAST: Final = (1, 2, 0)
 
@@ -70,8 +69,8 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
         of, by = ("a Dict", "an array") if key is not None else ("an array", "a Dict")
         raise ValidationError(f"expected statistics of {of}, as the observation space is, got those of {by}")
     moments = found[key] if isinstance(found, dict) and key is not None else found
-    name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
-    module = ADDRESS if key is None else f"{ADDRESS}.{key}"
+    name = f"{NORMALIZATION}:obs_rms" if key is None else f"{NORMALIZATION}:obs_rms/{key}"
+    module = NORMALIZATION if key is None else f"{NORMALIZATION}.{key}"
     shape, expected = value.shape, moments.shape  # type: ignore[union-attr]
     is_image = value.dtype == "uint8" and len(shape) == 3
     transposed = shape != expected and is_image and tuple(shape[axis] for axis in _CHANNELS_LAST) == expected

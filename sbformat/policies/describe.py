@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.graph import find_users
+from sbformat.policies.graph import NORMALIZATION, find_users
 from sbformat.policies.operators import OPERATORS
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
@@ -35,6 +35,8 @@ _COMPOSED: Final = {
     "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
 }  # fmt: skip
 """Operators that are an activation of torch together."""
+_PARAMETERS: Final = {"log_std": "log standard deviation"}
+"""What a parameter is that is an output as it is stored."""
 _ATTRIBUTES: Final = 4
 
 
@@ -131,7 +133,9 @@ class _Summarizer:
             last = group.nodes[-1]
             if last.name in before or last.name in after:
                 if last.name not in self._constant:
-                    steps[last.name in after].append(Step(last.name, self._express(last), last.dtype, last.shape))
+                    operation = self._express(last)
+                    name = self._name_step(last)
+                    steps[last.name in after].append(Step(name, operation, last.dtype, last.shape))
                 continue
             at = self._find_activated(group, made_by)
             if at is None:
@@ -150,6 +154,14 @@ class _Summarizer:
             graph.inputs, tuple(steps[0]), tuple(layers), tuple(heads), tuple(steps[1]),
             graph.states, graph.sampling, graph.inferred, graph.parameter_count,
         )  # fmt: skip
+
+    def _name_step(self, node: Node) -> str:
+        """Return the name of a step: its own, but for the result of VecNormalize."""
+        module, _, key = node.module.partition(".")
+        is_result = any(reader.module != node.module for reader in self._readers.get(node.name, ()))
+        if module == NORMALIZATION and is_result:
+            self._names[node.name] = f"normalized_observation{f'/{key}' if key else ''}"
+        return self._names.get(node.name, node.name)
 
     def _split(self) -> tuple[set[str], set[str]]:
         """Return the nodes before the first layers, and those after the last ones."""
@@ -203,9 +215,13 @@ class _Summarizer:
         if not is_lstm:
             activation = _ACTIVATIONS.get(last.op) if len(group.nodes) > 1 else None
             operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if activation else group)
+        name, weights, count = group.name, *self._weigh(group)
+        if not outside and len(group.nodes) == len(weights) == 1:  # a parameter that depends on no observation
+            name = weights[0].rpartition(":")[2]
+            operation = _PARAMETERS.get(name.rpartition(".")[2], "parameter")
         return Layer(
-            group.name, operation, tuple(reads), tuple(reads.values()), last.shape, activation,
-            *self._weigh(group), self._outputs(last.name),
+            name, operation, tuple(reads), tuple(reads.values()), last.shape, activation,
+            weights, count, self._outputs(last.name),
         )  # fmt: skip
 
     def _name_operation(self, group: _Group) -> str:

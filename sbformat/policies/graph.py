@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 BOUNDS: Final = "bounds"
 """The ``module`` of nodes that clip or scale an action to the bounds of its space."""
+NORMALIZATION: Final = "vecnormalize"
+"""The ``module`` of nodes that normalize an observation; a dot and the key follow if it is a part of a Dict."""
 
 
 class Tensor(Record):
