@@ -89,8 +89,9 @@ class Training(Record):
     files: tuple[str, ...]
     problems: Mapping[str, str]
     """Why a file could not be read, by its name."""
-    env_file: str | None = None
-    """The file that names the environment."""
+    env_file: str = ""
+    seed_file: str = ""
+    """The log or settings that the environment and the seed are of."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the environment and the seed, and of each curve its number of points, the best and the last."""
@@ -137,14 +138,15 @@ def read_training(top: str, names: Sequence[str], settings: Sequence[str], limit
     values = _read_settings(top, settings, problems, limits)
     ordered = sorted(logs.items(), key=lambda item: not item[0].endswith((".npz", ".csv")))  # exact values come first
     found = [log for _, log in ordered]
-    named = [(log.env, name) for name, log in ordered if log.env]
-    named += [(one["env"], name) for name, one in values.items() if isinstance(one.get("env"), str)]
-    env, env_file = named[0] if named else (None, None)
-    seed = next((one["seed"] for one in values.values() if type(one.get("seed")) is int), None)
+    envs = [(log.env, name) for name, log in ordered if log.env]
+    envs += [(one["env"], name) for name, one in values.items() if isinstance(one.get("env"), str)]
+    env, env_file = envs[0] if envs else (None, "")
+    seeds = ((one["seed"], name) for name, one in values.items() if type(one.get("seed")) is int)
+    seed, seed_file = next(seeds, (None, ""))
     evaluations = next((log.evaluations for log in found if log.evaluations), None)
     ends = sorted(episode for log in found for episode in log.episodes)
     training = _average(ends) if ends else next((log.training for log in found if log.training), None)
-    return Training(env, seed, evaluations, training, tuple(logs), problems, env_file)
+    return Training(env, seed, evaluations, training, tuple(logs), problems, env_file, seed_file)
 
 
 def _last(name: str) -> str:

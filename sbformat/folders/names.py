@@ -74,6 +74,22 @@ def parse_name(name: str) -> FileName:
     return FileName(folder, stem, int(found[1]) if found else None, _KINDS.sub("", rest).strip("_-"))
 
 
+def name_in_run(path: str) -> str:
+    """Return the last parts of a path, as many as it takes to see which agent it is.
+
+    >>> name_in_run("logs/CartPole-v1_1/best_model.zip"), name_in_run("logs/ppo-cartpole.zip")
+    ('CartPole-v1_1/best_model.zip', 'ppo-cartpole.zip')
+    """
+    *folders, last = path.replace(os.sep, "/").rstrip("/").split("/")
+    name = parse_name(last)
+    shown = [last]
+    is_usual = name.steps is not None or name.series.lower() in _USUAL
+    while is_usual and folders and folders[-1].strip("."):
+        shown.insert(0, folders.pop())
+        is_usual = shown[0].lower() in PARTS_OF_RUNS
+    return "/".join(shown)
+
+
 def has_usual_suffix(name: str) -> bool:
     """Return whether a file is called like one that may be an agent; others are opened for what they start with."""
     return name.lower().endswith(ARCHIVE_SUFFIXES)
@@ -104,6 +120,8 @@ PARTS_OF_RUNS: Final = frozenset({
     "models", "saved_models", "weights",
 })  # fmt: skip
 """Names of folders with agents of a run whose other files may be one level up."""
+_USUAL: Final = PARTS_OF_RUNS | {"agent", "final_model", "last_model", "policy", "rl_model"}
+"""Names of agents that many runs have."""
 AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "policy-file"})
 """Kinds of files with an agent."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +22,10 @@ from sbformat.catalogue.rows import GROUPS, SENTENCE
 from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.folders.names import name_in_run
 from sbformat.html_report.curves import CURVES
 from sbformat.html_report.diagram import make_diagram
-from sbformat.html_report.page import format_number, format_shape, render_page
+from sbformat.html_report.page import format_number, format_reward, format_shape, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
@@ -119,6 +119,8 @@ def make_setting(name: str, found: Hyperparameter) -> Setting:
     if name == _START_TIME and (time := render_time(value)):
         return Setting(name, time, "")
     if found.how == "json":
+        if isinstance(value, (dict, list)):  # in the form of pickled ones, which the other file of two may have
+            return Setting(name, render_line(value, name), "")
         return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
     if isinstance(value, Serialized):
         return Setting(name, describe_undecoded(value), found.why or "")
@@ -267,14 +269,16 @@ class Fact(Record):
     remark: str = ""
 
 
-MEAN_REWARD: Final = "Mean reward"
+TRAINING_REWARD: Final = "Training reward"
+REWARDS: Final = ("Best evaluation", "Last evaluation", TRAINING_REWARD)
+"""The figures that are rewards: their remarks are the step or the episodes."""
 
 
 def render_archive(file: FileData, *, title: str | None = None) -> str:
     """Return the page about one file."""
     plots = Plots()
     context = make_context(file, plots)
-    name = os.path.basename(file.name.rstrip("/\\")) or file.name
+    name = name_in_run(file.name) or file.name
     context |= {"heading": title or name, "path": file.name if file.name != (title or name) else ""}
     shown = title or f"{name} \u2013 sbformat report"
     return render_page("archive.html.jinja", context, title=shown)
@@ -315,6 +319,10 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
     if report.algorithm is not None:
         certain = "" if report.algorithm.certain else "inferred, not certain"
         facts.append(Fact("Algorithm", report.algorithm.name or "unknown", certain))
+    facts += _list_run_facts(file, report)
+    steps = (report.data or {}).get("num_timesteps")
+    if type(steps) is int:
+        facts.append(Fact("Training steps", format_number(steps)))
     if report.stable_baselines3_version is not None:
         facts.append(Fact("Stable-Baselines3", report.stable_baselines3_version))
     if report.policy_class is not None:
@@ -325,17 +333,36 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
     if report.state_dicts:
         label = "Numbers in arrays" if report.format in OBJECTS else "Parameters"
         facts.append(Fact(label, format_number(numel), "without entries that cannot be read" if lost else ""))
-    steps = (report.data or {}).get("num_timesteps")
-    if type(steps) is int:
-        facts.append(Fact("Training steps", format_number(steps)))
+    if file.scanned is not None:
+        facts.append(Fact("Size", format_size(file.scanned.size)))
+    return facts
+
+
+def _list_run_facts(file: FileData, report: InspectReport) -> list[Fact]:
+    """Return what an agent was trained in, with which seed, and what rewards it had."""
+    facts = []
+    training = file.training
+    if training is not None and training.env is not None:
+        facts.append(Fact("Environment", escape(training.env, SENTENCE), _name_source(training.env_file)))
+    seed = (report.hyperparameters or {}).get("seed")
+    if seed is not None and seed.value is not None:
+        facts.append(Fact("Seed", make_setting("seed", seed).value))
+    elif training is not None and training.seed is not None:
+        facts.append(Fact("Seed", str(training.seed), _name_source(training.seed_file)))
+    curve = training.evaluations if training is not None else None
+    if curve is not None:
+        for label, at in zip(REWARDS, (curve.best, -1)):
+            facts.append(Fact(label, format_reward(curve.rewards[at]), f"at step {curve.steps[at]:,}"))
     episodes = collect_episodes(file)
     if episodes is not None:
         mean = math.fsum(episodes.rewards) / len(episodes.rewards)
         which = "the last episode" if len(episodes.rewards) == 1 else f"the last {len(episodes.rewards):,} episodes"
-        facts.append(Fact(MEAN_REWARD, format_number(mean), f"in {which}"))
-    if file.scanned is not None:
-        facts.append(Fact("Size", format_size(file.scanned.size)))
+        facts.append(Fact(TRAINING_REWARD, format_reward(mean), f"in {which}"))
     return facts
+
+
+def _name_source(name: str) -> str:
+    return f"from {escape(name.rpartition('/')[2], SENTENCE)}"
 
 
 _MOST_SCHEDULES: Final = 20  # that are drawn
@@ -455,7 +482,7 @@ def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:
 def make_training(file: FileData, plots: Plots) -> dict[str, Any] | None:
     """Return what the logs beside an agent say, with a plot of each curve."""
     found = file.training
-    if found is None:
+    if found is None or not (found.files or found.evaluations or found.training or found.problems):
         return None
     drawn, tables = [], []
     for name, title in CURVES.items():
@@ -463,15 +490,15 @@ def make_training(file: FileData, plots: Plots) -> dict[str, Any] | None:
         if curve is None:
             continue
         places = {"best": curve.best, "last": -1}
-        points = (f"{what} {curve.rewards[at]:,.6g} at step {curve.steps[at]:,}" for what, at in places.items())
+        points = (
+            f"{what} {format_reward(curve.rewards[at])} at step {curve.steps[at]:,}" for what, at in places.items()
+        )
         caption = f"{count_noun(len(curve.steps), 'point')}: {', '.join(points)}"
         shown = curve.thin(MOST_POINTS)
         svg = plots.draw_curve(shown.steps, shown.rewards, label=f"{title}, {caption}")
         drawn.append(Plot(title, svg, caption))
         tables.append((title, list(zip(shown.steps, shown.rewards))))
-    facts = (("Environment", found.env and escape(found.env, SENTENCE)), ("Seed", found.seed))
     return {
-        "facts": [Fact(label, str(value)) for label, value in facts if value is not None],
         "plots": drawn,
         "tables": tables,
         "files": found.files,

@@ -10,10 +10,10 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import has_pickle
 from sbformat.errors import LimitError, SbformatError
 from sbformat.html_report.archive_page import (
-    MEAN_REWARD,
     MOST_ROWS,
     RATE,
     RATE_SCHEDULE,
+    REWARDS,
     Plot,
     is_rate_repeated,
     list_facts,
@@ -30,12 +30,15 @@ from sbformat.rendering import count_noun
 from sbformat.tools.diff import diff
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.archive.archive import Archive
     from sbformat.catalogue.collect import FileData
     from sbformat.policies.describe import Layer
     from sbformat.tools.diff import Change
     from sbformat.tools.scan.findings import Finding
 
+_GROUPS: Final = "param_groups"  # of an optimizer, in which its settings are
 ABSENT: Final = "\u2013"
 """What is shown where a file has no such value."""
 
@@ -61,20 +64,29 @@ class FindingPair(Record):
 def render_comparison(first: FileData, second: FileData, *, title: str | None = None) -> str:
     """Return the page about two files."""
     plots = Plots()
-    heading = title or " and ".join(_name_files(first.name, second.name))
-    context = make_context(first, second, plots) | {"heading": heading}
+    *names, common = name_files(first.name, second.name)
+    heading = title or (f"{common}: " if common else "") + " and ".join(names)
+    context = make_context(first, second, plots) | {"heading": heading, "names": names}
     style = read_template("comparison.css")
     return render_page("comparison.html.jinja", context, title=f"{heading} \u2013 sbformat report", style=style)
 
 
-def _name_files(first: str, second: str) -> tuple[str, str]:
-    """Return the last parts of two paths, as many as it takes to tell them apart."""
-    parts = [name.replace("\\", "/").rstrip("/").split("/") for name in (first, second)]
-    for count in range(1, max(map(len, parts)) + 1):
-        one, other = ("/".join(part[-count:]) for part in parts)
-        if one != other:
-            return one, other
-    return first, second
+def name_files(first: str, second: str) -> tuple[str, str, str]:
+    """Return the parts in which two paths differ, and the name of the file if that is the same.
+
+    >>> name_files("runs/a/best/model.zip", "runs/b/best/model.zip")
+    ('a', 'b', 'best/model.zip')
+    """
+    one, other = (name.replace("\\", "/").rstrip("/").split("/") for name in (first, second))
+    if one == other:
+        return first, second, ""
+    while len(one) > 1 and len(other) > 1 and one[0] == other[0]:
+        del one[0], other[0]
+    common: list[str] = []
+    while len(one) > 1 and len(other) > 1 and one[-1] == other[-1]:
+        common.insert(0, one.pop())
+        del other[-1]
+    return "/".join(one), "/".join(other), "/".join(common)
 
 
 def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, Any]:
@@ -101,6 +113,7 @@ def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, A
         "curves": compare_curves(first, second, plots),
         "networks": _list_networks(first, second),
         "weights": make_weights(changed, archives, plots) if changed is not None and archives is not None else None,
+        "other_places": describe_places(others),
         "others": [row for row in others if OPTIMIZER_WORD not in row.entry],
         "optimizer_others": [row for row in others if OPTIMIZER_WORD in row.entry],
         "optimizer_word": OPTIMIZER_WORD,
@@ -130,11 +143,28 @@ def pair_facts(first: FileData, second: FileData) -> list[Pair]:
         figures: dict[str, str] = {} if file.scanned is None else {"Verdict": file.scanned.verdict}
         if file.inspected is not None:
             facts = list_facts(file, file.inspected)
-            figures |= {fact.label: fact.value for fact in facts if fact.label != MEAN_REWARD}
+            for fact in facts:
+                figures[fact.label] = f"{fact.value} {fact.remark}" if fact.label in REWARDS else fact.value
             figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
-            figures |= {fact.label: f"{fact.value} {fact.remark}" for fact in facts if fact.label == MEAN_REWARD}
         sides.append(figures)
-    return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in {**sides[0], **sides[1]}]
+    return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in _merge_orders(*sides)]
+
+
+def _merge_orders(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    """Return the names of both, each after those that are before it.
+
+    >>> _merge_orders(["a", "d"], ["a", "b", "d"])
+    ['a', 'b', 'd']
+    """
+    names = list(first)
+    at = 0
+    for name in second:
+        if name in names:
+            at = names.index(name) + 1
+        else:
+            names.insert(at, name)
+            at += 1
+    return names
 
 
 def _make_pair(name: str, first: str | None, second: str | None, *, differs: bool = False, remark: str = "") -> Pair:
@@ -193,6 +223,24 @@ def _is_setting(row: Change, described: frozenset[str]) -> bool:
 
 def _find_key(row: Change) -> str:
     return row.loc[1:].split("/")[0].replace("~1", "/").replace("~0", "~")
+
+
+_MOST_NAMES: Final = 6
+
+
+def describe_places(changes: Iterable[Change]) -> list[tuple[str, int, str]]:
+    """Return of each entry how many differences it has, and of what: names without their paths."""
+    places: dict[str, list[str]] = {}
+    for row in changes:
+        parts = [part for part in row.loc.split("/") if part and not part.startswith("[") and part != _GROUPS]
+        places.setdefault(row.entry, []).append(parts[0] if parts else row.kind)
+    return [(entry, len(names), _list_names(names)) for entry, names in places.items()]
+
+
+def _list_names(names: Iterable[str]) -> str:
+    listed = list(dict.fromkeys(names))
+    more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+    return ", ".join(listed[:_MOST_NAMES]) + more
 
 
 def pair_findings(first: FileData, second: FileData) -> list[FindingPair]:

@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import Cell
 
 _LONGEST_TEXT: Final = 2000  # characters of one text from a file; longer ones are truncated
-_BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
-"""Where a long name can be broken: after a separator, and before a capital letter."""
+_BREAK: Final = re.compile(
+    r"(?<=[._/,:(])(?=[^\W\d])(?!(?<=\.)[a-z\d]{1,4}(?![\w.]))|(?<=[a-z]{2})(?=[A-Z][a-z]+(?![a-z-]))"
+)
+"""Where a long name can be broken: after a separator, but not before a suffix such as ``zip``; and before a capital
+letter, but not in an environment such as ``CartPole-v1``."""
 _REDUNDANT_IN_STYLE: Final = re.compile(r"/\*.*?\*/|(?<=[{};:,])\s+|\s+(?=[{}])|;(?=\s*\})", re.DOTALL)
 _REDUNDANT_IN_SCRIPT: Final = re.compile(r"^\s+|^//.*\n", re.MULTILINE)
 """Indentation and comments, which pages are written without."""
+_LARGE: Final = 1e9  # rewards from which on powers of ten are written
 _MOST_MARKS: Final = 3  # combining characters in a row that are printed: scripts of real languages need two or three
 
 _BACKEND: Final = "MPLBACKEND"
@@ -171,6 +175,26 @@ def format_number(value: float | None) -> str:
         return f"{value:,}"
     text = f"{value:.4g}"
     return text.replace("-", "\u2212", 1) if text.startswith("-") else text
+
+
+def format_reward(value: float, decimals: int = 0) -> str:
+    """Return a reward with two decimals at most; of less than 1, with four digits.
+
+    >>> format_reward(1079.236), format_reward(500.0), format_reward(500.0, 2)
+    ('1,079.24', '500', '500.00')
+
+    :param decimals: that it has at least, so that those of a column are below each other
+    """
+    has_digits = 0 < abs(value) < 1 or abs(value) >= _LARGE
+    text = f"{value:.4g}" if has_digits else f"{value + 0.0:,.2f}".rstrip("0").rstrip(".")
+    text = text.replace("-", "\u2212", 1) if text.startswith("-") else text
+    missing = 0 if "e" in text else decimals - count_decimals(text)
+    return text if missing <= 0 else f"{text}{'' if '.' in text else '.'}{'0' * missing}"
+
+
+def count_decimals(text: str) -> int:
+    """Return the number of digits after the point."""
+    return len(text.partition("e")[0].partition(".")[2])
 
 
 def is_plain(cell: Cell) -> bool:

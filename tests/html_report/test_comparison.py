@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import pickle
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +15,14 @@ import pytest
 import sbformat
 from sbformat.catalogue.collect import collect_file
 from sbformat.cli import main
-from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
+from sbformat.html_report.comparison_page import (
+    describe_places,
+    format_percent,
+    name_files,
+    pair_facts,
+    pair_findings,
+    pair_settings,
+)
 from sbformat.html_report.weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
 from sbformat.pth.encode import dumps
 from tests.helpers import attacks, thresholds
@@ -265,7 +276,7 @@ def test_the_description_beside_a_pickle_is_not_a_difference_of_settings(tmp_pat
     assert [pair.name for pair in pairs if pair.differs] == []
     page = write_page([PPO, second], tmp_path)
     assert "The two files are equal." not in page
-    assert "1 other difference." in page
+    assert ">1 other difference</a>: 1 in data (policy_class).</li>" in re.sub("<wbr>", "", page)
     text = "the class stable_baselines3.common.policies.ActorCriticPolicy: same pickle, other description"
     assert text in page
     assert "became a different one" not in page
@@ -300,3 +311,42 @@ def test_names_of_layers_in_a_plot_are_text_and_not_formulas(tmp_path: Path) -> 
 
 def test_the_same_files_give_the_same_page(tmp_path: Path) -> None:
     assert write_page([PPO, SAC], tmp_path) == write_page([PPO, SAC], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("runs/a/best/model.zip", "runs/b/best/model.zip"), ("a", "b", "best/model.zip")),
+        (("runs/a/1.zip", "runs/b/2.zip"), ("a/1.zip", "b/2.zip", "")),
+        (("runs/1.zip", "runs/2.zip"), ("1.zip", "2.zip", "")),
+        (("a/x.zip", "a/b/x.zip"), ("x.zip", "b/x.zip", "")),
+        (("<bytes>", "<bytes>"), ("<bytes>", "<bytes>", "")),
+    ],
+)
+def test_headings_have_the_parts_in_which_paths_differ(paths: tuple[str, str], names: tuple[str, str, str]) -> None:
+    assert name_files(*paths) == names
+
+
+def test_what_runs_were_and_earned_is_side_by_side(tmp_path: Path) -> None:
+    for name, env in (("a", "CartPole-v1"), ("b", "Acrobot-v1")):
+        logs = {"progress.csv": b"steps,eval/mean_reward\n5,2\n9,1\n", "args.yml": f"env: {env}\n".encode()}
+        make_folder(tmp_path / name, {"agent.zip": PPO.read_bytes(), **logs})
+    page = re.sub("<wbr>", "", write_page([tmp_path / "a/agent.zip", tmp_path / "b/agent.zip"], tmp_path))
+    assert "<h1>agent.zip: a and b</h1>" in page
+    assert 'First <small>a</small></th><th scope="col">Second <small>b</small>' in page
+    assert "<td>CartPole-v1</td><td>Acrobot-v1</td>" in page
+    assert "<td>2 at step 5</td><td>2 at step 5</td>" in page
+
+
+def test_arguments_have_one_form_whether_they_are_pickled_or_not() -> None:
+    pickled = base64.b64encode(pickle.dumps({"net_arch": [8, 8], "ortho_init": True})).decode()
+    values = ({"net_arch": [8, 8], "ortho_init": True}, {":type:": "<class 'dict'>", ":serialized:": pickled})
+    files = [with_data(partial(dict.update, policy_kwargs=value)) for value in values]  # type: ignore[arg-type]
+    pairs = {pair.name: pair for pair in pair_settings(*map(collect_file, files), ())}
+    assert (pairs["policy_kwargs"].first, pairs["policy_kwargs"].differs) == (pairs["policy_kwargs"].second, False)
+
+
+def test_other_differences_are_counted_by_entry_with_their_names() -> None:
+    other = with_data(lambda data: data["policy_class"].update(__init__="<function>"))
+    (place,) = describe_places(sbformat.diff(PPO, other).changes)
+    assert place == ("data", 1, "policy_class")

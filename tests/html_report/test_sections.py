@@ -18,6 +18,8 @@ from sbformat.folders.logs import Curve, Training
 from sbformat.html_report.archive_page import (
     MOST_POINTS,
     MOST_ROWS,
+    REWARDS,
+    TRAINING_REWARD,
     Setting,
     average,
     collect_statistics,
@@ -231,11 +233,12 @@ def test_rewards_of_other_layouts_are_summed_by_episode(name: str) -> None:
     assert (found.rewards if found else ()) == tuple(float(buffer.steps(one)["rewards"].sum()) for one in episodes)
 
 
-def test_the_mean_reward_is_in_the_summary_with_the_number_of_episodes() -> None:
+def test_the_training_reward_is_in_the_summary_with_the_number_of_episodes() -> None:
     def list_means(*rewards: float) -> list[tuple[str, str]]:
         file = with_settings(ep_info_buffer=[{"r": reward, "l": 1} for reward in rewards])
         assert file.inspected is not None
-        return [(fact.value, fact.remark) for fact in list_facts(file, file.inspected) if fact.label == "Mean reward"]
+        facts = list_facts(file, file.inspected)
+        return [(fact.value, fact.remark) for fact in facts if fact.label == TRAINING_REWARD]
 
     assert list_means(1.5, -2.0, 3.5) == [("1", "in the last 3 episodes")]
     assert list_means(-4.25) == [("\u22124.25", "in the last episode")]
@@ -291,9 +294,44 @@ def test_curves_of_the_logs_are_drawn_and_listed() -> None:
     training = Training("CartPole-v1", 7, curve, curve, ("evaluations.npz",), {"progress.csv": "expected a CSV file"})
     page = render_file(with_training(training))
     assert "Mean reward of evaluations, 3 points: best 5.5 at step 200, last 3.5 at step 300" in page
-    for text in ("<dd>CartPole-v1</dd>", "<dd>7</dd>", "evaluations.npz", "expected a CSV file", 'href="#training"'):
+    for text in ("evaluations.npz", "expected a CSV file", 'href="#training"'):
         assert text in page
     assert 'id="training"' not in render(PPO)
+
+
+def test_environment_seed_and_evaluations_are_in_the_summary_with_their_source() -> None:
+    curve = Curve((100, 200, 300), (1.5, 500.0, -1079.236))
+    training = Training("CartPole-v1", 7, curve, None, (), {}, "logs/0.monitor.csv", "args.yml")
+
+    def find(file: FileData) -> list[tuple[str, str, str]]:
+        assert file.inspected is not None
+        labels = ("Environment", "Seed", *REWARDS)
+        facts = list_facts(file._replace(training=training), file.inspected)
+        return [(fact.label, fact.value, fact.remark) for fact in facts if fact.label in labels]
+
+    facts = find(with_settings(seed=None))
+    assert facts == [
+        ("Environment", "CartPole-v1", "from 0.monitor.csv"),
+        ("Seed", "7", "from args.yml"),
+        ("Best evaluation", "500", "at step 200"),
+        ("Last evaluation", "\u22121,079.24", "at step 300"),
+    ]
+    assert find(with_settings(seed=3))[1] == ("Seed", "3", "")  # that of the agent
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("logs/ppo/CartPole-v1_1/best_model.zip", "CartPole-v1_1/best_model.zip"),
+        ("runs/a/checkpoints/rl_model_1000_steps.zip", "a/checkpoints/rl_model_1000_steps.zip"),
+        ("runs/ppo-cartpole.zip", "ppo-cartpole.zip"),
+        ("../agent.zip", "agent.zip"),
+        ("/model.zip", "model.zip"),
+    ],
+)
+def test_an_agent_with_a_usual_name_is_named_with_its_run(path: str, name: str) -> None:
+    page = render_file(collect_file(PPO, name=path))
+    assert f"<title>{name} \u2013 sbformat report</title>" in page
 
 
 def test_a_long_curve_is_thinned() -> None:

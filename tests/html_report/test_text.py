@@ -23,3 +23,5 @@ def test_text_from_a_file_is_printable(text: str, expected: str) -> None:
 
 def test_breaks_are_allowed_in_escaped_text() -> None:
     assert str(allow_breaks("<a>.b_c\u202e")) == "&lt;a&gt;.<wbr>b_<wbr>c\\u202e"
+    assert str(allow_breaks("a/best_model.zip")) == "a/<wbr>best_<wbr>model.zip"
+    assert str(allow_breaks("CartPole-v1 ActorCriticPolicy")) == "CartPole-v1 Actor<wbr>Critic<wbr>Policy"

@@ -14,7 +14,7 @@ from sbformat.cli import main
 from sbformat.limits import Budget, Limits
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.describe import list_parts, summarize
-from sbformat.policies.graph import Graph, Input, Sampling, State
+from sbformat.policies.graph import NORMALIZATION, Graph, Input, Sampling, State
 from sbformat.schema import load_schema
 from tests.helpers.bundled import PPO
 from tests.helpers.policy_graphs import ppo_graph
@@ -117,6 +117,26 @@ def test_layers_activations_and_steps_are_told_apart() -> None:
     assert [step.operation for step in summary.postprocessing] == [
         "Tanh(mu_activation)", "Max(squashed, [-1.0, 0.0])",
     ]  # fmt: skip
+
+
+def test_what_vecnormalize_returns_and_a_lone_parameter_are_named_by_what_they_are() -> None:
+    def make(builder: GraphBuilder) -> Graph:
+        value = builder.input(Input("observation", "float32", (3,)))
+        value = builder.add("Div", value, builder.constant(2.0), module=NORMALIZATION)
+        value = builder.add("Neg", value, module=NORMALIZATION)
+        matrix = builder.weight("mu.weight", tensor((2, 3)), "policy.pth:mu.weight")
+        mean = builder.add("Gemm", value, matrix, transB=True, module="mu")
+        log_std = builder.add("Identity", builder.weight("log_std", tensor((2,)), "policy.pth:log_std"))
+        assert log_std.name != "log_std"
+        return builder.build({"action": mean, "log_std": log_std}, Sampling("none"))
+
+    summary = summarize(build(make))
+    assert [step.name for step in summary.preprocessing] == ["vecnormalize/Div", "normalized_observation"]
+    assert [(layer.name, layer.operation, layer.inputs) for layer in summary.layers] == [
+        ("mu", "linear", ("normalized_observation",)),
+        ("log_std", "log standard deviation", ()),
+    ]
+    assert [head.source for head in summary.heads] == ["mu", "log_std"]
 
 
 def lstm_graph(builder: GraphBuilder) -> Graph:
