@@ -89,7 +89,7 @@ FACTS: Final = {
     "policy": "Policy",
     "sb3_version": "SB3 version",
     "timesteps": "Timesteps",
-    "mean_reward": "Mean reward",
+    "mean_reward": "Training reward",
     "episodes": "Episodes",
     "env": "Environment",
     "best_evaluation": "Best evaluation",

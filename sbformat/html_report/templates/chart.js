@@ -4,7 +4,8 @@
   const headers = Array.from(table.tHead.rows[0].cells);
   const keys = headers.map((header) => header.dataset.key);
   const titles = headers.map((header) => header.textContent.trim());
-  const [ySelect, xSelect, bySelect] = ["chart-y", "chart-x", "chart-by"].map((id) => document.getElementById(id));
+  const [ySelect, xSelect, bySelect, envSelect] = ["chart-y", "chart-x", "chart-by", "chart-env"]
+    .map((id) => document.getElementById(id));
   const svg = document.getElementById("chart-plot");
   const collator = new Intl.Collator(undefined, {numeric: true, sensitivity: "base"});
   const mostBands = 12; // values of a text column that have a place of their own
@@ -120,9 +121,23 @@
     return groups;
   };
 
+  // rewards of several environments cannot be compared: that of the most files is shown until another one is chosen
+  const envIndex = keys.indexOf("env");
+  const envOf = (row) => textOf(row, envIndex);
+  const allRows = Array.from(table.tBodies[0].rows);
+  const envs = envIndex < 0 ? [] : sorted(countBy(allRows.map(envOf)));
+  let isChosen = false;
+
+  const chooseEnv = (rows, y) => {
+    if (envs.length < 2) return rows;
+    const [most] = countBy(rows.filter((row) => !Number.isNaN(numberOf(row, y))).map(envOf));
+    if (!isChosen && most !== undefined) envSelect.value = envs.indexOf(most);
+    return envSelect.value ? rows.filter((row) => envOf(row) === envs[envSelect.value]) : rows;
+  };
+
   const draw = () => {
     const [y, x, by] = [ySelect, xSelect, bySelect].map((select) => keys.indexOf(select.value));
-    const rows = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden);
+    const rows = chooseEnv(allRows.filter((row) => !row.hidden), y);
     let points = rows.map((row) => ({row, y: numberOf(row, y), x: numberOf(row, x), text: textOf(row, x)}));
     points = points.filter((point) => !Number.isNaN(point.y));
     const isNumber = headers[x].classList.contains("number");
@@ -137,7 +152,8 @@
     const heights = scaleNumbers(points.map((point) => point.y), false, box.bottom, 28, 6);
     const groups = makeGroups(points, (point) => (by < 0 ? "All" : textOf(point.row, by) || "\u2013"));
     const missing = rows.length - points.length;
-    const what = `${titles[y]} over ${titles[x]}`;
+    const env = envs.length > 1 && envSelect.value ? ` in ${envs[envSelect.value] || "unknown environments"}` : "";
+    const what = `${titles[y]} over ${titles[x]}${env}`;
     const range = points.length ? `, from ${format(Math.min(...points.map((point) => point.y)))} to ` +
       `${format(Math.max(...points.map((point) => point.y)))}` : "";
     svg.setAttribute("aria-label", `${what} of ${points.length} files${range}; the table below has the groups`);
@@ -171,6 +187,12 @@
   fill(xSelect, others, ["timesteps", "learning_rate", "gamma", "algorithm"]);
   bySelect.append(new Option("nothing", ""));
   fill(bySelect, others, ["algorithm", "env"]);
+  envSelect.append(...envs.map((env, at) => new Option(env || "not known", at)), new Option("all", ""));
+  envSelect.parentElement.hidden = envs.length < 2;
+  envSelect.addEventListener("change", () => {
+    isChosen = true;
+    draw();
+  });
   table.addEventListener("filtered", draw);
   window.addEventListener("resize", draw);
   document.getElementById("chart").hidden = false;

@@ -79,8 +79,8 @@
   });
 
   const describeCount = (count) => (count === rows.length
-    ? `All ${rows.length.toLocaleString("en")} files`
-    : `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")} files`);
+    ? `All ${rows.length.toLocaleString("en")} ${table.dataset.noun}`
+    : `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")} ${table.dataset.noun}`);
 
   const applyFilter = () => {
     const terms = parse(filter.value);
