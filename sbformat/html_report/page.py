@@ -188,7 +188,7 @@ def format_reward(value: float, decimals: int = 0) -> str:
     has_digits = 0 < abs(value) < 1 or abs(value) >= _LARGE
     text = f"{value:.4g}" if has_digits else f"{value + 0.0:,.2f}".rstrip("0").rstrip(".")
     text = text.replace("-", "\u2212", 1) if text.startswith("-") else text
-    missing = 0 if "e" in text else decimals - count_decimals(text)
+    missing = decimals - count_decimals(text) if text[-1].isdigit() and "e" not in text else 0
     return text if missing <= 0 else f"{text}{'' if '.' in text else '.'}{'0' * missing}"
 
 

@@ -288,19 +288,19 @@ def test_rewards_of_every_size_are_drawn_over_any_column(
 
 def test_the_chart_follows_the_filter_and_is_also_text(browser: Browser, tmp_path: Path) -> None:
     open_table(browser, tmp_path, make_rewards())
-    assert describe_chart(browser) == "Mean reward over Timesteps: 5 of 10 files; the others have no such numbers"
-    assert list_points(browser)[0] == "0.zip\nMean reward 1.5\nTimesteps 1"
+    assert describe_chart(browser) == "Training reward over Timesteps: 5 of 10 files; the others have no such numbers"
+    assert list_points(browser)[0] == "0.zip\nTraining reward 1.5\nTimesteps 1"
     assert browser.run('return document.getElementById("chart-legend").textContent').split() == ["<b>SAC</b>", "PPO"]
     set_filter(browser, "mean_reward>-5 mean_reward<5")
-    assert describe_chart(browser) == "Mean reward over Timesteps: 3 of 3 files"
+    assert describe_chart(browser) == "Training reward over Timesteps: 3 of 3 files"
     browser.run('document.querySelector("#chart details").open = true')
     rows = browser.run("""
         return [...document.querySelectorAll("#chart-rows tr")].map((row) => row.innerText.split("\\t"))""")
     assert rows == [["<b>SAC</b>", "1", "1.5", "1.5", "1.5"], ["PPO", "2", "\u22121", "\u22122", "1.00e\u2212320"]]
     label = browser.run('return document.getElementById("chart-plot").getAttribute("aria-label")')
-    assert label.startswith("Mean reward over Timesteps of 3 files, from \u22122 to 1.5")
+    assert label.startswith("Training reward over Timesteps of 3 files, from \u22122 to 1.5")
     set_filter(browser, "nothing like this")
-    assert describe_chart(browser) == "Mean reward over Timesteps: 0 of 0 files"
+    assert describe_chart(browser) == "Training reward over Timesteps: 0 of 0 files"
     assert browser.list_console() == []
 
 

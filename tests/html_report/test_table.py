@@ -12,7 +12,7 @@ from sbformat.catalogue.collect import collect_file
 from sbformat.catalogue.rows import Cell, FileRow, FileTable, collect_row, make_table
 from sbformat.cli import main
 from sbformat.html_report.page import is_plain
-from sbformat.html_report.table_page import FEWEST_IN_CHART, fold_statistics, render_table
+from sbformat.html_report.table_page import FEWEST_IN_CHART, describe_files, fold_statistics, render_table
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
 from tests.helpers.run_folders import make_folder
@@ -101,7 +101,7 @@ def test_statistics_are_in_the_row_of_their_agent(tmp_path: Path) -> None:
     rows = re.findall(r'<tr><th scope="row">(?:<a [^>]*>)?([^<]+)(.*?)</tr>', page)
     assert [name for name, _ in rows] == ["a/agent.zip", "b/agent.zip", "c/vecnormalize.pkl", "d/vecnormalize.pkl"]
     assert ">vecnormalize.pkl<" in rows[0][1]
-    assert "<h1>5 files</h1>" in page
+    assert "<h1>2 agents and 3 files of statistics</h1>" in page
     assert "1 file has statistics" in page
     row = collect(PPO)._replace(statistics=("/x/odd.pkl",))
     odd = collect(attacks.pickle(attacks.PAYLOAD), "/x/odd.pkl")
@@ -116,6 +116,50 @@ def test_the_environment_and_the_seed_are_columns_beside_each_other() -> None:
     page = render_table(make_rows(4, gamma=number, seed=number, env=number, algorithm=number))
     titles = re.findall(r'<th scope="col" data-key="([^"]+)"[^>]*?( hidden)?>', page)
     assert titles[:4] == [("file", ""), ("algorithm", ""), ("env", ""), ("seed", "")]
+
+
+def test_what_nearly_all_files_share_is_hidden_and_stated_once() -> None:
+    def policy(at: int) -> Cell:
+        return Cell("Recurrent" if at == 3 else "Mlp")
+
+    def list_columns(count: int) -> tuple[list[str], str]:
+        rows = make_rows(count, verdict="clean", policy=policy, gamma=lambda at: Cell(str(at % 2), at % 2))
+        page = render_table(rows)
+        titles = re.findall(r'<th scope="col" data-key="([^"]+)"[^>]*?( hidden)?>', page)
+        return [key for key, is_hidden in titles if not is_hidden], page
+
+    shown, page = list_columns(20)
+    assert shown == ["file", "gamma"]
+    assert "<li>Policy: Mlp, but Recurrent in 3.zip</li>" in page
+    assert "All 20 files" in page
+    shown, page = list_columns(9)
+    assert shown == ["file", "policy", "gamma"]
+    assert "nearly all" not in page
+
+
+def test_the_verdict_is_shown_if_a_file_is_not_clean() -> None:
+    rows = make_rows(
+        20, verdict=lambda at: Cell("code" if at == 3 else "clean", at == 3), seed=lambda at: Cell(str(at), at)
+    )
+    page = render_table(rows)
+    assert page.index('data-key="verdict"><span>Verdict</span>') < page.index('data-key="seed"')
+    assert "<span>Seed</span>" in page
+
+
+def test_rewards_of_a_column_have_as_many_decimals() -> None:
+    rewards = (-1079.236, 500.0, 42.6705)
+    page = render_table(make_rows(3, mean_reward=lambda at: Cell(str(rewards[at]), rewards[at])))
+    cells = re.findall(r'<td class="number"( data-value="[^"]+")?>([^<]*)</td>', page)
+    assert cells == [
+        (' data-value="-1079.236"', "\u22121,079.24"), ("", "500.00"), (' data-value="42.6705"', "42.67"),
+    ]  # fmt: skip
+
+
+def test_files_are_counted_by_what_they_are() -> None:
+    agent, statistics = collect(PPO), collect(ARCHIVES / "vecnormalize-pendulum.pkl")
+    assert describe_files([agent, agent, statistics]) == "2 agents and 1 file of statistics"
+    assert describe_files([agent, statistics, *make_rows(2)]) == "1 agent, 1 file of statistics and 2 other files"
+    assert describe_files(make_rows(3)) == "3 files"
 
 
 def test_a_chart_needs_rewards() -> None:

@@ -7,7 +7,8 @@
   const keys = headers.map((header) => header.dataset.key);
   const titles = headers.map((header) => header.textContent.trim());
   const isNumber = headers.map((header) => header.classList.contains("number"));
-  const shownAtFirst = headers.map((header) => !header.hidden);
+  const hiddenIfNarrow = matchMedia("(max-width: 40rem)").matches ? ["seed"] : []; // so that a reward is in sight
+  const shownAtFirst = headers.map((header, index) => !header.hidden && !hiddenIfNarrow.includes(keys[index]));
   const filter = document.getElementById("filter");
   const status = document.getElementById("status");
   const collator = new Intl.Collator(undefined, {numeric: true, sensitivity: "base"});
