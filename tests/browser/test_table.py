@@ -388,3 +388,47 @@ def test_a_thousand_files_are_sorted_and_filtered_quickly(browser: Browser, tmp_
         assert taken < 60_000  # of the page's own time: a tenth of a second where nothing else runs
     assert len(list_names(browser)) == 11
     assert browser.list_console() == []
+
+
+def test_the_chart_shows_one_environment_that_the_reader_chooses(browser: Browser, tmp_path: Path) -> None:
+    envs = ("Acrobot-v1", "CartPole-v1", "CartPole-v1", "CartPole-v1", "Acrobot-v1", "CartPole-v1")
+    rows = [
+        make_row(f"{at}.zip", env=Cell(env), mean_reward=Cell(str(at), at), gamma=Cell(str(at), at))
+        for at, env in enumerate(envs)
+    ]
+    open_table(browser, tmp_path, rows)
+
+    def list_files() -> list[str]:
+        return [point.partition(".")[0] for point in list_points(browser)]
+
+    assert list_files() == ["1", "2", "3", "5"]
+    assert describe_chart(browser) == "Training reward over gamma in CartPole-v1: 4 of 4 files"
+    set_filter(browser, "env:acrobot")
+    assert list_files() == ["0", "4"]  # the only environment of the rows that are left
+    set_filter(browser, "gamma>=0")
+    choose(browser, "chart-env", "0")
+    assert list_files() == ["0", "4"]
+    choose(browser, "chart-env", "")
+    assert sorted(list_files()) == ["0", "1", "2", "3", "4", "5"]
+    open_table(browser, tmp_path, [row._replace(cells={**row.cells, "env": Cell("A")}) for row in rows])
+    assert not browser.run('return document.getElementById("chart-env").checkVisibility()')
+
+
+def test_file_algorithm_environment_and_reward_fit_a_phone(browser: Browser, tmp_path: Path) -> None:
+    rows = [
+        make_row(
+            f"logs/ppo/{env}_{at}/best_model.zip",
+            algorithm=Cell("RecurrentPPO" if at else "PPO"), env=Cell(env), seed=Cell(str(at), at),
+            best_evaluation=Cell(str(at), -1000.25 - at), gamma=Cell(str(at), at),
+        )
+        for at, env in enumerate(("CartPole-v1", "Acrobot-v1", "Pendulum-v1"))
+    ]  # fmt: skip
+    open_table(browser, tmp_path, rows, width=NARROW)
+    assert list_titles(browser)[:4] == ["File", "Algorithm", "Environment", "Best evaluation"]
+    right = browser.run("""
+        const box = document.querySelector(".many");
+        const cell = document.querySelector('#files [data-key="best_evaluation"]');
+        return box.getBoundingClientRect().right - cell.getBoundingClientRect().right""")
+    assert right >= 0
+    browser.run('document.querySelector(".many").scrollLeft = 1000')
+    assert browser.run('return document.querySelector("#files tbody th").getBoundingClientRect().left') < NARROW / 4

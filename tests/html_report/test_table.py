@@ -101,7 +101,7 @@ def test_statistics_are_in_the_row_of_their_agent(tmp_path: Path) -> None:
     rows = re.findall(r'<tr><th scope="row">(?:<a [^>]*>)?([^<]+)(.*?)</tr>', page)
     assert [name for name, _ in rows] == ["a/agent.zip", "b/agent.zip", "c/vecnormalize.pkl", "d/vecnormalize.pkl"]
     assert ">vecnormalize.pkl<" in rows[0][1]
-    assert "<h1>2 agents and 3 files of statistics</h1>" in page
+    assert "<h1>2 agents, 2 files of statistics and 1 other file</h1>" in page
     assert "1 file has statistics" in page
     row = collect(PPO)._replace(statistics=("/x/odd.pkl",))
     odd = collect(attacks.pickle(attacks.PAYLOAD), "/x/odd.pkl")
@@ -138,9 +138,10 @@ def test_what_nearly_all_files_share_is_hidden_and_stated_once() -> None:
 
 
 def test_the_verdict_is_shown_if_a_file_is_not_clean() -> None:
-    rows = make_rows(
-        20, verdict=lambda at: Cell("code" if at == 3 else "clean", at == 3), seed=lambda at: Cell(str(at), at)
-    )
+    def verdict(at: int) -> Cell:
+        return Cell("code" if at == 3 else "clean", float(at == 3))
+
+    rows = make_rows(20, verdict=verdict, seed=lambda at: Cell(str(at), at))
     page = render_table(rows)
     assert page.index('data-key="verdict"><span>Verdict</span>') < page.index('data-key="seed"')
     assert "<span>Seed</span>" in page
