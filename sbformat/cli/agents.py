@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from sbformat.cli import _files, _json, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
-from sbformat.io.opening import is_folder
+from sbformat.io.opening import is_folder, is_remote, join_path
 from sbformat.policies.export.formats import FORMATS, export, find_suffix, list_outputs, require_format
 from sbformat.rendering import count_noun, format_size
 
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
+    from sbformat.folders.trees import Beside
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.limits import Limits
     from sbformat.policies.run.policy import Policy
 
 _NO_STATISTICS: Final = "none"
+_ESCAPE_SEQUENCE: Final = r"\x1b\[[0-?]*[ -/]*[@-~]"  # of a terminal
 _POLICY_KWARGS: Final = "--policy-kwargs"
 _ENV_KWARGS: Final = "--env-kwargs"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
@@ -46,7 +50,8 @@ EVALUATE_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "ep
 _STATISTICS: Final = opt.option(
     "--vecnormalize",
     "STATS",
-    "the statistics it was trained with, by default those of a bundle; none: observations are normalized already"
+    "the statistics it was trained with, by default those of a bundle, or of the folder that is named; none: "
+    "observations are normalized already"
     f"{opt.STDIN}",
 )
 _CLASSES: Final[opt.Options] = (
@@ -80,8 +85,12 @@ PREDICT: Final = opt.Command(
             "JSON Lines: each line of standard input, or of the @FILE of --observation, is an observation, and is "
             "answered immediately by a line with its action",
         ),
-        opt.flag("--sequence", "the batch or the lines are consecutive steps of one episode (LSTM)"),
-        opt.flag("--outputs", "also what the action is chosen by: logits, value, ..."),
+        opt.flag(
+            "--sequence",
+            "the batch or the lines are consecutive steps of an episode (LSTM); of the lines, a new episode begins "
+            "where a line has episode_start",
+        ),
+        opt.flag("--outputs", "also what the action is chosen by: logits, probabilities, value, ..."),
         opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid; or @FILE"),
         _RUNNING,
         _CLASSES,
@@ -99,7 +108,11 @@ EVALUATE: Final = opt.Command(
     "standard deviation of their rewards and lengths, as evaluate_policy of SB3 does.",
     options=(
         opt.AGENT,
-        opt.option("--env", "ID", "the environment: CartPole-v1, ...", required=True),
+        opt.option(
+            "--env",
+            "ID",
+            "the environment: CartPole-v1, ...; by default the one that the settings or logs beside the agent name",
+        ),
         opt.option("-n --episodes", "N", "episodes (default 20)", type=opt.parse_number, default=20),
         _RUNNING,
         opt.flag("--stochastic", "sample the actions; else the most likely ones"),
@@ -132,7 +145,7 @@ EXPORT: Final = opt.Command(
         opt.option("--opset", "N", "of .onnx: 13 to 21; default: 17", type=opt.parse_number),
         opt.option("--batch", "NAME|N", "of .onnx: the name of the batch axis, or its size"),
         opt.option("--name", "NAME", "of .c: what its names begin with; default: that of OUT"),
-        opt.flag("--stochastic", "refused: says how to sample the actions yourself"),
+        opt.flag("--stochastic", "refused: a file has no random numbers; the error names the outputs to sample from"),
         opt.FORCE,
         opt.reading(),
     ),
@@ -225,14 +238,60 @@ def _report(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         report = _files.report_errors(args.path, work, outputs=outputs)
-    found = list(dict.fromkeys(str(warning.message) for warning in caught))
-    for text in found:
-        _output.warn(f"warning: {escape(text, 1000)}")
+    found = [_advise(args, text) for text in dict.fromkeys(_clean(str(warning.message)) for warning in caught)]
+    for text, hint in found:
+        _output.warn(f"warning: {escape(text, 1000)}", escape(hint, 1000))
     if report["outcome"] == "ok":
         chosen = getattr(args, "chosen", None)
         files = None if chosen is None else {"agent": chosen.path, "vecnormalize": chosen.statistics}
-        report = {**report, "chosen": files, "warnings": found}
+        report = {**report, "chosen": files, "warnings": ["; ".join(filter(None, pair)) for pair in found]}
     return report
+
+
+def _clean(text: str) -> str:
+    """Return a warning without escape sequences: gymnasium colours its own, also where no terminal shows them."""
+    import re
+
+    return re.sub(_ESCAPE_SEQUENCE, "", text)
+
+
+def _advise(args: argparse.Namespace, text: str) -> tuple[str, str]:
+    """Return a warning, and what to do about it: in place of an argument of Python the option."""
+    from sbformat.policies.loading import NO_STATISTICS, NOT_NORMALIZED
+
+    if text != NOT_NORMALIZED:
+        return text, ""
+    path = _name_agent(args)
+    beside = _find_beside(path, _files.make_limits(args))
+    use = "none are beside it: --vecnormalize FILE names them"
+    if beside is not None and beside.statistics:
+        names = beside.statistics
+        name = names[0] if len(names) == 1 else posixpath.dirname(names[0])  # of SB2's two the folder
+        use = f"--vecnormalize {_name_beside(path, beside, name)} uses those beside it"
+    return NO_STATISTICS, f"{use}; --vecnormalize none says that observations are normalized already"
+
+
+def _name_agent(args: argparse.Namespace) -> str:
+    """Return the path of the agent, which may have been chosen in a folder."""
+    chosen = getattr(args, "chosen", None)
+    path: str = args.path if chosen is None else chosen.path
+    return path
+
+
+def _find_beside(path: str, limits: Limits) -> Beside | None:
+    """Return the files that belong to the agent of a command line; None without any."""
+    if path == _files.STANDARD_STREAM:
+        return None
+    from sbformat.folders.trees import BesideFinder
+
+    return BesideFinder(limits).find(_files.resolve_path(path))
+
+
+def _name_beside(path: str, beside: Beside, name: str) -> str:
+    """Return the path of a file that belongs to an agent, from the path of the agent on the command line."""
+    if is_remote(path):
+        return _files.name_input(join_path(beside.top, name))
+    return os.path.normpath(os.path.join(os.path.dirname(path), posixpath.relpath(name or ".", beside.folder or ".")))
 
 
 # -- predict ------------------------------------------------------------------------------------------
@@ -477,6 +536,8 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
 
     env_kwargs = _json.parse_object(args.env_kwargs, _ENV_KWARGS, args)
     archive, statistics = _open_agent(args, statistics=_find_statistics(args))
+    if args.env is None:
+        args.env = _find_environment(args)
     with _raise_as_invalid(), _progress.count_items("episodes", args.episodes, least=2) as advance:
         report = evaluate(
             archive,
@@ -494,6 +555,28 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
         )
     computed = ("mean_reward", "std_reward", "mean_length", "std_length")
     return {"env": args.env, **report._asdict(), **{name: getattr(report, name) for name in computed}}
+
+
+def _find_environment(args: argparse.Namespace) -> str:
+    """Return the environment that the settings or logs beside the agent name, if it is one."""
+    from sbformat.folders.logs import find_environments
+
+    path = _name_agent(args)
+    beside = _find_beside(path, _files.make_limits(args))
+    problems: dict[str, str] = {}
+    found = {} if beside is None else find_environments(beside, problems, _files.make_limits(args))
+    if beside is not None and len(found) == 1:
+        ((env, name),) = found.items()
+        place = escape(_name_beside(path, beside, name), 1000)
+        _output.warn(f"environment {escape(env)}, from {place}")
+        return env
+    why = (
+        f"the files beside the agent name several: {', '.join(map(escape, found))}"
+        if found
+        else ("no settings or logs beside the agent name its environment")
+    )
+    why += "".join(f"; {quote(name)} was not read ({problem})" for name, problem in problems.items())
+    raise opt.UsageError(f"expected --env: {why}", "--env CartPole-v1, or another ID of gymnasium")
 
 
 def _list_episodes(report: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -25,6 +25,7 @@ from sbformat.limits import Budget
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from sbformat.folders.trees import Beside
     from sbformat.limits import Limits
 
 MAX_BYTES: Final = 1 << 26
@@ -147,6 +148,23 @@ def read_training(top: str, names: Sequence[str], settings: Sequence[str], limit
     ends = sorted(episode for log in found for episode in log.episodes)
     training = _average(ends) if ends else next((log.training for log in found if log.training), None)
     return Training(env, seed, evaluations, training, tuple(logs), problems, env_file, seed_file)
+
+
+def find_environments(beside: Beside, problems: dict[str, str], limits: Limits) -> dict[str, str]:
+    """Return the environments that the settings of an agent name, or else its logs, with the file that does.
+
+    :param problems: why a file could not be read is added to it
+    """
+    for logs, settings in (((), beside.settings), (beside.logs, ())):
+        found: dict[str, str] = {}
+        for name in (*logs, *settings):
+            read = read_training(beside.top, [name] if logs else (), [name] if settings else (), limits)
+            problems |= read.problems
+            if read.env is not None:
+                found.setdefault(read.env, name)
+        if found:
+            return found
+    return {}
 
 
 def _last(name: str) -> str:

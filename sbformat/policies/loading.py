@@ -46,11 +46,12 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }
+NO_STATISTICS: Final = "the agent was trained behind VecNormalize, and no statistics are used"
 NOT_NORMALIZED: Final = (
-    "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
-    "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
-    "pass False (--vecnormalize none)"
+    f"{NO_STATISTICS}: pass vecnormalize='vecnormalize.pkl', the file with them, or vecnormalize=False if observations "
+    "are normalized already"
 )
+"""The warning of :func:`load_policy`; the command line has its own advice."""
 
 
 def load_policy(

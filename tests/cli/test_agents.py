@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -318,6 +319,61 @@ def test_evaluate_passes_arguments_on(capsys: pytest.CaptureFixture[str], gymnas
     report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", *options)[1]
     assert gymnasium.made == [("Counting-v1", {"max_episode_steps": 2, "g": 9.8})]
     assert set(report["lengths"]) == {2}
+
+
+@pytest.mark.parametrize("at", ["agent.zip", "."])
+def test_settings_beside_an_agent_name_its_environment(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, tmp_path: Path, at: str
+) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "agent.zip").write_bytes(PPO.read_bytes())
+    settings = tmp_path / "args.yml"
+    settings.write_text("env: Counting-v1\nseed: 3\n")
+    status, report = run_json(capsys, "evaluate", tmp_path / at, "-n", 2)
+    assert (status, report["env"], gymnasium.made) == (0, "Counting-v1", [("Counting-v1", {})])
+    err = run(capsys, "evaluate", tmp_path / at, "-n", 1)[2]
+    assert err.endswith(f"sbformat: environment Counting-v1, from {settings}\n")
+    run_json(capsys, "evaluate", tmp_path / at, "--env", "Counting-v1", "--max-steps", 2)
+    assert gymnasium.made[-1] == ("Counting-v1", {"max_episode_steps": 2})
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "no settings or logs beside the agent name its environment"),
+        ({"args.yml": "env: A-v0", "config.yml": "env: B-v0"}, "the files beside the agent name several: A-v0, B-v0"),
+        ({"args.yml": "[1]"}, "; 'args.yml' was not read (expected YAML of a mapping)"),
+    ],
+)
+def test_an_environment_that_is_not_known_is_asked_for(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, tmp_path: Path, files: dict[str, str], why: str
+) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "agent.zip").write_bytes(PPO.read_bytes())
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", str(tmp_path / "agent.zip")])
+    err = unfold(capsys.readouterr().err)
+    assert (ended.value.code, gymnasium.made) == (2, [])
+    assert "error: expected --env: " in err
+    assert why in err
+    assert "; --env CartPole-v1, or another ID of gymnasium" in err
+
+
+def test_warnings_have_no_escape_sequences(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gymnasium colours its warnings, whether a terminal shows them or not."""
+    make = gymnasium.make
+
+    def warn(env_id: str) -> CountingEnv:
+        warnings.warn("\x1b[33mWARN: old \x1b[1menvironment\x1b[0m\x1b[0m", UserWarning, stacklevel=1)
+        return make(env_id)
+
+    monkeypatch.setattr(gymnasium, "make", warn)
+    status, _, err = run(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 1)
+    assert (status, err) == (0, "sbformat: warning: WARN: old environment\n")
 
 
 def test_evaluate_stacks_frames(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import warnings
@@ -184,11 +185,41 @@ def test_statistics_are_left_out_if_config_of_rl_zoo_has_no_normalize(
 
 def test_statistics_that_are_missing_are_warned_of(tmp_path: Path, capsys: Capture) -> None:
     make_folder(tmp_path, {"a.zip": PENDULUM, "config.yml": CONFIG})
-    with pytest.warns(UserWarning, match="observations will not be normalized"):
+    with pytest.warns(UserWarning, match="no statistics are used: pass vecnormalize='vecnormalize.pkl'"):
         sbformat.load_policy(tmp_path)
     assert act(tmp_path, vecnormalize=False) == PLAIN
     assert main(["predict", str(tmp_path), "--observation", "[0.5, -0.25, 1.5]"]) == 0
-    assert "observations will not be normalized" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "no statistics are used\n  hint: none are beside it: --vecnormalize FILE names them; --vecnormalize" in err
+
+
+@pytest.mark.parametrize(
+    ("agent", "statistics"),
+    [
+        ("agent.zip", "vecnormalize.pkl"),
+        ("agent", "vecnormalize.pkl"),
+        ("PongNoFrameskip-v4.zip", "PongNoFrameskip-v4/vecnormalize.pkl"),
+        ("checkpoints/agent_100_steps.zip", "vecnormalize.pkl"),
+    ],
+)
+def test_the_warning_names_the_statistics_beside_an_agent(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, agent: str, statistics: str
+) -> None:
+    file = agent if agent.endswith(".zip") else f"{agent}.zip"
+    agent_bytes = sbformat.writes(with_last_observation(([0.5, -1.7, 1.0], "f4"), ([0.6, 0.7, 1.1], "f4")))
+    make_folder(tmp_path / "runs", {file: agent_bytes, statistics: STATISTICS})
+    monkeypatch.chdir(tmp_path)
+    command = ["predict", f"runs/{agent}", "--observation", "[0.5, -0.25, 1.5]"]
+    assert main(command) == 0
+    err = capsys.readouterr().err.replace("\n    ", " ")
+    path = os.path.join("runs", *statistics.split("/"))
+    assert err == (
+        "sbformat: warning: the agent was trained behind VecNormalize, and no statistics are used\n"
+        f"  hint: --vecnormalize {path} uses those beside it; --vecnormalize none says that observations are "
+        "normalized already\n"
+    )
+    assert main([*command, "--vecnormalize", path]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
