@@ -440,6 +440,8 @@ _TOKEN: Final = re.compile(
     r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL
 )
 """A text, a quoted name, or a comment of SQL; the first group is a name in double quotes."""
+_VALUE: Final = r"""(?:[=<>]|\blike|\bin\s*\()\s*["`]?({}[\w./-]*)"""
+"""What is compared with something, and begins with a name that is not a column: most likely a text without quotes."""
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -504,7 +506,7 @@ def search(
             query += f" ORDER BY {_make_order(select, sort, 'DESC' if is_reversed else 'ASC')}"
             cursor = database.execute(query if most is None else f"{query} LIMIT {most}")
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise _explain(error, names, path) from None
+            raise _explain(error, names, path, where or "") from None
         yield Found(tuple(select.parts), _fetch(cursor, names, path), select.measures, select.failed, select.repeated)
 
 
@@ -692,14 +694,20 @@ def _fetch(cursor: sqlite3.Cursor, names: Sequence[str], path: str) -> Iterator[
         raise _explain(error, names, path) from None
 
 
-def _explain(error: Exception, names: Sequence[str], path: str) -> MissingEntryError | UnsupportedError:
+def _explain(
+    error: Exception, names: Sequence[str], path: str, where: str = ""
+) -> MissingEntryError | UnsupportedError:
     """Return the error for a condition: that of a column that is not there names the nearest one."""
     if "malformed" in str(error):
         return refuse_rest(path)
     found = _NO_COLUMN.fullmatch(str(error))
     if found is not None:
+        value = re.search(_VALUE.format(re.escape(found[1])), where, re.IGNORECASE)
+        if value is not None:
+            return MissingEntryError(found[1], what="column", hint=f"texts are in single quotes: '{escape(value[1])}'")
         missing = MissingEntryError(found[1], present=names, what="column")
         missing.add_hint("texts are in single quotes")
         return missing
     what = "it may only read the table" if "not authorized" in str(error) else escape(str(error))
-    return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}")
+    hint = "in SQL, AND combines conditions, not &&" if "&&" in _TOKEN.sub("", where) else ""
+    return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}", hint=hint)

@@ -10,7 +10,17 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData
-from sbformat.catalogue.rows import FACTS, NAME, OF_TRAINING, Cell, FileRow, collect_row, make_lost_row, make_table
+from sbformat.catalogue.rows import (
+    COLUMNS,
+    FACTS,
+    NAME,
+    OF_TRAINING,
+    Cell,
+    FileRow,
+    collect_row,
+    make_lost_row,
+    make_table,
+)
 from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
@@ -91,7 +101,8 @@ def _require_columns(rows: Iterable[TableRow], keys: Iterable[str], always: Sequ
     present = dict.fromkeys([_PATH, NAME, *always, *(key for row in rows for key in row.row.cells)])
     for key in keys:
         if key not in present:
-            raise MissingEntryError(key, present=present, what="column")
+            hint = "a table of sbformat catalog has it: sbformat catalog FOLDER -o runs.csv" if key in COLUMNS else ""
+            raise MissingEntryError(key, present=present, what="column", hint=hint)
 
 
 # -- CSV ----------------------------------------------------------------------------------------------

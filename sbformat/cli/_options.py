@@ -24,7 +24,7 @@ from sbformat.limits import Limits
 from sbformat.parallel import WORKER_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
@@ -405,7 +405,9 @@ LIMIT_PREFIX: Final = f"{PREFIX}LIMIT_"
 _FORMATS: Final = {
     ".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".sarif": "sarif", ".md": "markdown", ".tex": "latex",
 }  # fmt: skip
-"""The format of a report by the suffix of its file; text for any other suffix."""
+"""The format of a report by the suffix of its file."""
+_TEXT: Final = ("", ".txt", ".log", ".text")
+"""The suffixes of files with text; any other could be a mistake for one of a format."""
 
 
 def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -424,9 +426,11 @@ def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) 
         found = sorted(name for name, text in os.environ.items() if name.startswith(LIMIT_PREFIX) and text)
         limits = [_parse_variable(name, partial(_parse_limit_of, name), os.environ[name]) for name in found]
         args.limit = [*limits, *args.limit]
+    args.has_format = getattr(args, "format", None) is not None
     has_file = getattr(args, "report_output", None) and not getattr(args, "lines", False)  # of predict: JSON Lines
-    if "format" in args and args.format is None and has_file:
-        args.format = _find_format(args.report_output, parser)
+    if "format" in args and not args.has_format and has_file:
+        choices: Any = next(action.choices for action in parser._actions if action.dest == "format")  # noqa: SLF001 -- argparse lists them nowhere else
+        args.format = find_format(args.report_output, choices)
     for option_name, value in _DEFAULTS.items():
         if getattr(args, option_name, value) is None:
             setattr(args, option_name, value)
@@ -443,15 +447,17 @@ def _parse_variable(name: str, parse: Callable[[str], Any], text: str) -> Any:
         raise UsageError(f"environment variable {escape(name)}: {error}") from None
 
 
-def _find_format(output: str, parser: argparse.ArgumentParser) -> str | None:
-    """Return the format that the suffix of a report's file selects; None for a suffix that selects none."""
+def find_format(output: str, choices: Collection[str]) -> str:
+    """Return the format that the suffix of a report's file selects.
+
+    :param choices: the formats of the command
+    """
     suffix = os.path.splitext(output)[1].lower()
-    known: Any = next(action.choices for action in parser._actions if action.dest == "format")  # noqa: SLF001 -- argparse lists them nowhere else
-    chosen = _FORMATS.get(suffix)
-    if chosen is None or chosen in known:
-        return chosen
-    suffixes = ", ".join(name for name, format_name in _FORMATS.items() if format_name in known)
-    raise UsageError(f"-o {escape(output)}: expected {suffixes}, a name without such a suffix, or --format")
+    chosen = "text" if suffix in _TEXT else _FORMATS.get(suffix)
+    if chosen in choices:
+        return str(chosen)
+    suffixes = [name for name, format_name in _FORMATS.items() if format_name in choices]
+    raise UsageError(f"-o {escape(output)}: expected {', '.join([*suffixes, *_TEXT[1:]])}, no suffix, or --format")
 
 
 # -- options about output -----------------------------------------------------------------------------

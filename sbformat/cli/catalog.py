@@ -6,6 +6,7 @@ In: with ``-o`` archives, folders, globs and URLs; without it a table. Out: the 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from functools import partial
 from itertools import islice
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _QUERY: Final = ("where", "group_by", "sort", "reverse", "columns", "rows")  # options for a catalogue that is there
 _WRITING: Final = ("list", "fresh", "force", "allow", "exclude", "jobs", "dask")
+_OF_ROWS: Final = (".tex", ".md", ".json", ".txt")  # suffixes of files with rows, which no table has
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
 _USUAL: Final = (
@@ -56,7 +58,12 @@ CATALOG: Final = opt.Command(
             "archives, folders, globs in quotes ('runs/**/*.zip'), URLs; without -o one table",
             nargs="*",
         ),
-        opt.option("-o --output", "OUT", "the table: .parquet (extra catalog), .csv, .jsonl, .sqlite"),
+        opt.option(
+            "-o --output",
+            "OUT",
+            "the table: .parquet (extra catalog), .csv, .jsonl, .sqlite; or, of a table that exists, the file for its "
+            "rows: .tex, .md, .json, .txt, .csv",
+        ),
         opt.option("--list", "FILE", "read further sources from a file, one a line; - is standard input"),
         opt.flag("--fresh", "read every file again"),
         opt.option("--where", "CONDITION", 'rows that meet a condition of SQL: "gamma < 0.99"'),
@@ -73,7 +80,7 @@ CATALOG: Final = opt.Command(
         opt.option("--rows", "N", "print N rows at most", type=opt.parse_count),
         opt.ALLOW,
         opt.MANY,
-        opt.flag("--force", "overwrite an OUT that is not such a table"),
+        opt.flag("--force", "overwrite an OUT that is not such a table, or a file with rows"),
         opt.common(*opt.TABLES),
     ),
 )
@@ -81,27 +88,66 @@ CATALOG: Final = opt.Command(
 
 def run_catalog(args: argparse.Namespace) -> int:
     """Write a catalogue or search one; 1 when a source could not be read, 2 when there is no catalogue."""
+    if _prints_rows(args):
+        args.report_output, args.output = args.output, None
     wrong = _check_arguments(args)
     if wrong:
         raise opt.UsageError(wrong)
     if args.output is None:
-        return _print_rows(args, args.paths[0])
+        return _print_to_output(args)
     outputs = [args.output, f"{args.output}.partial"]
     report = _files.report_errors(args.output, lambda: write_catalog(args), outputs=outputs)
     return _output.finish(args, report, _output.Form(_print_text), is_finding=bool(report.get("failed")))
 
 
+def _prints_rows(args: argparse.Namespace) -> bool:
+    """Return whether ``-o`` is a file for the rows of a table that exists, not for a table of archives."""
+    if args.output is None or not _is_table(args):
+        return False
+    is_query = args.has_format or any(getattr(args, name) not in (None, False) for name in _QUERY)
+    return is_query or os.path.splitext(args.output)[1].lower() in _OF_ROWS
+
+
+def _is_table(args: argparse.Namespace) -> bool:
+    """Return whether the only source is a table, by its suffix."""
+    from sbformat.catalogue.table_files import SUFFIXES
+
+    if len(args.paths) != 1 or args.list is not None or os.path.isdir(args.paths[0]):
+        return False
+    return str(args.paths[0]).lower().endswith(SUFFIXES)
+
+
+def _print_to_output(args: argparse.Namespace) -> int:
+    """Print rows of the table, into the file of ``-o`` if there is one."""
+    run = partial(_print_rows, path=args.paths[0])
+    if getattr(args, "report_output", None) in (None, _files.STANDARD_STREAM):
+        return run(args)
+    if not args.has_format:
+        args.format = opt.find_format(args.report_output, ("text", "json", *opt.TABLES))
+    return _output.run_to_file(run, args)
+
+
 def _check_arguments(args: argparse.Namespace) -> str:
     """Return what is wrong with the arguments: options of writing and of searching do not go together."""
-    given = {name for name in (*_QUERY, *_WRITING) if getattr(args, name) not in (None, False, [])}
+    given = [name for name in (*_QUERY, *_WRITING) if getattr(args, name) not in (None, False, [])]
     if args.output is None:
-        missing = [name for name in _WRITING if name in given]
+        has_file = getattr(args, "report_output", None) is not None
+        missing = [name for name in given if name in _WRITING and not (has_file and name == "force")]
         if missing:
             return f"--{missing[0]}: expected it with -o OUT, which writes a table"
-        return "" if len(args.paths) == 1 else "expected -o OUT to write a table, or one table to print rows of"
-    wrong = [name for name in _QUERY if name in given]
+        if len(args.paths) != 1:
+            return "expected -o OUT to write a table, or one table to print rows of"
+        path = escape(args.paths[0], 1000)
+        hint = f"first: sbformat catalog {path} -o runs.csv"
+        return "" if _is_table(args) else f"expected a table to print rows of, got {path}\n{hint}"
+    if _is_table(args):
+        hint = f"a file for its rows ends with {', '.join(_OF_ROWS)}, or with .csv after --format csv or a query"
+        return f"expected archives as sources of a table, got the table {escape(args.paths[0], 1000)}\n{hint}"
+    wrong = [name for name in given if name in _QUERY]
     if wrong:
-        return f"--{wrong[0].replace('_', '-')}: expected it without -o, with a table that exists"
+        table = escape(args.output, 1000)
+        message = f"--{wrong[0].replace('_', '-')}: expected it with a table that exists, not with archives"
+        return f"{message}\nfirst write the table; then: sbformat catalog {table} --{wrong[0].replace('_', '-')} ..."
     if _files.STANDARD_STREAM in (*args.paths, args.output):
         return "expected paths and URLs as sources, and a file as OUT, got '-'"
     if args.format in opt.TABLES:
@@ -234,8 +280,9 @@ def _warn_about_groups(found: Found) -> None:
         _output.warn(f"the groups have {count} that could not be read whole; without: --where \"outcome = 'ok'\"")
     if found.repeated:
         count = count_noun(found.repeated, "file")
+        verb = "belongs" if found.repeated == 1 else "belong"
         hint = "to choose one of each run: --where \"source LIKE '%best_model.zip'\""
-        _output.warn(f"the groups have {count} with the logs of another, as checkpoints have; {hint}")
+        _output.warn(f"{count} {verb} to runs of other files in the groups (checkpoints): n counts them, too", hint)
 
 
 def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:

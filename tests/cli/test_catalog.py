@@ -107,11 +107,16 @@ def test_a_lost_file_is_a_row(tmp_path: Path, capsys: Capture, monkeypatch: pyte
         (["-o", "out.csv"], "expected sources: files, folders, globs, URLs, or --list FILE"),
         (["-", "-o", "out.csv"], "expected paths and URLs as sources"),
         (["a.zip", "-o", "-"], "and a file as OUT, got '-'"),
-        (["a.zip", "-o", "out.csv", "--where", "1"], "--where: expected it without -o"),
+        (["a.zip", "-o", "out.csv", "--where", "1"], "--where: expected it with a table that exists"),
         (["runs.csv", "--fresh"], "--fresh: expected it with -o OUT"),
         (["a.zip", "-o", "out.csv", "--format", "csv"], "name a file that ends with .csv"),
         (["a.zip", "-o", "out.csv", "--format", "latex"], "--format latex prints rows of a table"),
-        (["a.zip", "-o", "out.csv", "--group-by", "env"], "--group-by: expected it without -o"),
+        (["a.zip", "-o", "out.csv", "--group-by", "env"], "then: sbformat catalog out.csv --group-by ..."),
+        (["runs"], "expected a table to print rows of, got runs hint: first: sbformat catalog runs -o runs.csv"),
+        (["runs", "--where", "1"], "hint: first: sbformat catalog runs -o runs.csv"),
+        (["runs.csv", "-o", "out.csv"], "expected archives as sources of a table, got the table runs.csv"),
+        (["runs.csv", "--where", "1", "-o", "out.sqlite"], "-o out.sqlite: expected .json, .csv, .md, .tex, .txt"),
+        (["runs.csv", "-o", "out.md", "--fresh"], "--fresh: expected it with -o OUT, which writes a table"),
         (["a.zip", "-o", "out.csv", "--allow", "os.system"], "argument --allow: os.system cannot be allowed"),
         (["runs.csv", "--rows", "0"], "expected a number from 1, got 0"),
         (["a.zip", "-o", "out.csv", "--jobs", "2", "--dask", "local"], "not allowed with argument"),
@@ -154,6 +159,9 @@ def test_no_sources_are_an_error(tmp_path: Path, capsys: Capture) -> None:
         (["--group-by", "env,gama"], "there is no column 'gama'; did you mean 'gamma'?"),
         (["--sort", "reward"], "there is no column 'reward'; did you mean 'mean_reward'"),
         (["--where", "reward > 3"], "'mean_reward'? texts are in single quotes"),
+        (["--where", "env = CartPole-v1"], "no column 'CartPole'; texts are in single quotes: 'CartPole-v1'\n"),
+        (["--where", "env IN (`Cart Pole`)"], "no column 'Cart Pole'; texts are in single quotes: 'Cart Pole'\n"),
+        (["--where", "gamma < 1 && n_steps > 1"], '"&": syntax error; in SQL, AND combines conditions, not &&\n'),
         (["--where", "gamma <"], "the condition is not SQL that SQLite accepts"),
     ],
 )
@@ -206,6 +214,41 @@ def test_rows_and_groups_are_tables_of_a_paper(tmp_path: Path, capsys: Capture) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        ([], "t.tex"),
+        ([], "t.md"),
+        ([], "t.json"),
+        ([], "t.txt"),
+        (["--where", "gamma < 1"], "t.csv"),
+        (["--group-by", "algorithm"], "t"),
+        (["--format", "latex"], "t"),
+    ],
+)
+def test_rows_go_into_a_file(tmp_path: Path, capsys: Capture, options: list[str], output: str) -> None:
+    table = tmp_path / "runs.sqlite"
+    run(capsys, PPO, SAC, "-o", table)
+    formats = {".tex": "latex", ".md": "markdown", ".json": "json", ".csv": "csv"}
+    shown = options if "--format" in options else [*options, "--format", formats.get(output[1:], "text")]
+    printed = run(capsys, table, *shown)[1]
+    assert run(capsys, table, *options, "-o", tmp_path / output) == (0, "", "")
+    assert (tmp_path / output).read_text("utf-8") == printed != ""
+    assert run(capsys, table, *options, "-o", tmp_path / output)[0] == 2
+    assert run(capsys, table, *options, "-o", tmp_path / output, "--force") == (0, "", "")
+
+
+def test_a_file_for_rows_is_not_the_table_and_stays_after_an_error(tmp_path: Path, capsys: Capture) -> None:
+    table, rows = tmp_path / "runs.csv", tmp_path / "rows.csv"
+    run(capsys, PPO, "-o", table)
+    before = table.read_bytes()
+    status, _, err = run(capsys, table, "--columns", "source", "-o", table, "--force")
+    assert (status, "the output and the input are the same file" in err, table.read_bytes()) == (2, True, before)
+    rows.write_text("mine")
+    assert run(capsys, table, "--where", "gama < 1", "-o", rows, "--force")[0] == 2
+    assert rows.read_text() == "mine"
+
+
 def test_numbers_that_are_not_finite_are_on_the_right_with_the_others(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "runs.sqlite"
     numbers = (math.nan, -math.inf, 1e-7)
@@ -228,7 +271,7 @@ def test_several_files_of_one_run_in_a_group_are_said(tmp_path: Path, capsys: Ca
     }
     write(path, [make_row(name, env="x", logs=names) for name, names in logs.items()])
     _, _, err = run(capsys, path, "--group-by", "env")
-    assert err.startswith("sbformat: the groups have 2 files with the logs of another, as checkpoints have; ")
+    assert err.startswith("sbformat: 2 files belong to runs of other files in the groups (checkpoints): n counts")
     assert run(capsys, path, "--group-by", "env", "--where", "source LIKE '%best_model.zip'")[2] == ""
 
 

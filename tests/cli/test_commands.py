@@ -345,6 +345,13 @@ def test_options_of_tables_are_checked(capsys: pytest.CaptureFixture[str], words
     assert capsys.readouterr() == ("", "sbformat: there is no column 'gama'\n  hint: did you mean 'gamma'?\n")
 
 
+@pytest.mark.parametrize("words", ["text", "csv"])
+def test_a_column_of_catalogues_is_not_mistaken_for_another(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    assert main(["inspect", str(PPO), str(SAC), "--columns", "best_evaluation_timesteps", "--format", words]) == 2
+    hint = "a table of sbformat catalog has it: sbformat catalog FOLDER -o runs.csv"
+    assert f"there is no column 'best_evaluation_timesteps'\n  hint: {hint}\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("seed", with_exhaustive(["0", "1"], ["2"]))
 def test_sets_are_shown_in_one_order(tmp_path: Path, seed: str) -> None:
     import base64

@@ -35,13 +35,13 @@ def read(path: Path) -> str:
     return text
 
 
-@pytest.mark.parametrize("suffix", [".json", ".CSV", ".txt", ""])
+@pytest.mark.parametrize("suffix", [".json", ".CSV", ".txt", ".log", ""])
 @pytest.mark.parametrize(("status", "command"), COMMANDS)
 def test_the_file_has_what_the_format_prints(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[object], status: int, suffix: str
 ) -> None:
     words, output = list(map(str, command)), tmp_path / f"report{suffix}"
-    assert main([*words, "--format", suffix[1:].lower().replace("txt", "") or "text"]) == status
+    assert main([*words, "--format", suffix[1:].lower().replace("txt", "").replace("log", "") or "text"]) == status
     expected = capsys.readouterr().out
     assert main([*words, "-o", str(output)]) == status
     assert (capsys.readouterr(), read(output)) == (("", ""), expected)
@@ -68,9 +68,20 @@ def test_the_format_of_an_option_wins_and_one_that_is_missing_is_refused(
     assert read(output) == f"{PPO}: valid\n"
     with pytest.raises(SystemExit):
         main(["validate", str(PPO), "-o", str(output), "--force"])
-    message = f"-o {output}: expected .json, .csv, a name without such a suffix, or --format"
+    message = f"-o {output}: expected .json, .csv, .txt, .log, .text, no suffix, or --format"
     assert message in capsys.readouterr().err
     assert read(output) == f"{PPO}: valid\n"
+
+
+@pytest.mark.parametrize("name", ["scan.pdf", "scan.xml", "scan.csvv", "scan.parquet"])
+def test_a_suffix_that_selects_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["scan", str(PPO), "-o", str(tmp_path / name)])
+    assert f"{name}: expected .json, .csv, .sarif, .txt, .log, .text, no suffix, or --format" in capsys.readouterr().err
+    assert main(["scan", str(PPO), "-o", str(tmp_path / name), "--format", "text"]) == 0
+    assert read(tmp_path / name).startswith(f"{PPO}: clean")
 
 
 def test_a_file_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -90,7 +101,7 @@ def test_an_input_is_not_the_output(capsys: pytest.CaptureFixture[str], tmp_path
     path = tmp_path / "a.zip"
     path.write_bytes(PPO.read_bytes())
     for command in (["inspect", str(path)], ["diff", str(PPO), str(tmp_path / "a")]):
-        assert main([*command, "-o", str(path), "--force"]) == 2
+        assert main([*command, "-o", str(path), "--force", "--format", "text"]) == 2
         assert "the output and the input are the same file" in capsys.readouterr().err
     assert path.read_bytes() == PPO.read_bytes()
 
