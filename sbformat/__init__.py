@@ -70,8 +70,17 @@ _ELSEWHERE: Final = {
     "dump": "sbformat.write writes an archive",
     "dumps": "sbformat.writes returns an archive as bytes",
     "save_file": "sbformat.extract and sbformat.convert write tensors to files",
+    "load_model": "sbformat.load_policy makes a policy that predicts, sbformat.sb3.load a model of SB3",
+    "load_agent": "sbformat.load_policy makes a policy that predicts, sbformat.sb3.load a model of SB3",
+    "predict": "sbformat.load_policy makes a policy, whose method predict does it",
+    **dict.fromkeys(
+        ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3"),
+        "sbformat.load_policy runs agents of every algorithm, sbformat.sb3.load takes the class of SB3",
+    ),
+    **dict.fromkeys(("pkl", "pth", "sb3", "unsafe"), "it is a module: import sbformat.{name}"),
 }
-"""What to use in place of the names of numpy, safetensors, torch and json (docs/decisions/0010)."""
+"""What to use in place of the names of numpy, safetensors, torch, json and SB3 (docs/decisions/0010), and of modules
+until they are imported."""
 
 __all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 -- names of the table
 
@@ -79,7 +88,7 @@ __all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 -- names of the table
 def __getattr__(name: str) -> Any:
     """Load the module of a public name when it is first used."""
     if name not in _MODULE_OF:
-        hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        hint = f"; {_ELSEWHERE[name].format(name=name)}" if name in _ELSEWHERE else ""
         raise AttributeError(f"module 'sbformat' has no attribute {name!r}{hint}")
     from importlib import import_module
 

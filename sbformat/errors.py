@@ -153,6 +153,10 @@ COULD_NOT_OPEN: Final = "cannot open"
 """The outcome of a path that the operating system cannot open, which is an OSError and not an error of ours."""
 
 
+ALREADY_EXISTS: Final = "already exists; pass overwrite=True to replace it"
+"""The text of the FileExistsError for an output that can be replaced."""
+
+
 class FormatError(SbformatError, ValueError):
     """The bytes break the format; the subclass says which layer rejected them."""
 

@@ -24,6 +24,7 @@ from sbformat.cli import _progress
 from sbformat.cli._options import UsageError, is_verbose, name_option
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
+    ALREADY_EXISTS,
     COULD_NOT_OPEN,
     ContainerError,
     DataError,
@@ -226,9 +227,6 @@ def describe_system_error(error: OSError) -> str:
     """Return the text of an error of the operating system."""
     return escape(error.strerror or str(error) or type(error).__name__, 1000)
 
-
-ALREADY_EXISTS: Final = "already exists"
-"""Text of the FileExistsError for an output that can be overwritten."""
 
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
@@ -443,7 +441,7 @@ def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) ->
         failure["message"] = f"{escape(output, 1000)} {text}"
         if text == ALREADY_EXISTS:
             failure["hint"] = "--force overwrites it"
-            failure["message"] += f"; {failure['hint']}"
+            failure["message"] = f"{escape(output, 1000)} already exists; {failure['hint']}"
     elif isinstance(error, FileNotFoundError) and not os.path.isdir(os.path.dirname(output) or os.curdir):
         failure["message"] = f"there is no folder {quote(os.path.dirname(output))}"
     return failure

@@ -29,7 +29,7 @@ from sbformat.cli.rebuild import (
     rebuild_statistics,
 )
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import COULD_NOT_OPEN, ContainerError, UnsupportedError, escape, quote
+from sbformat.errors import ALREADY_EXISTS, COULD_NOT_OPEN, ContainerError, UnsupportedError, escape, quote
 from sbformat.folders.listing import ListedFile, classify_file, list_files
 from sbformat.folders.names import AGENTS, describe_name
 from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
@@ -337,7 +337,7 @@ def _write_job(job: Job, args: argparse.Namespace, root: str) -> dict[str, Any]:
         _copy_file(job.source, job.output, overwrite=args.force)
         return {"copied": True, "message": ""}
     if not args.force and os.path.lexists(job.output):
-        raise FileExistsError(17, _files.ALREADY_EXISTS, job.output)
+        raise FileExistsError(17, ALREADY_EXISTS, job.output)
     os.makedirs(os.path.dirname(job.output), exist_ok=True)
     if job.step == "policy":
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
 from sbformat.cli import _options as opt
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import ALREADY_EXISTS, UnsupportedError, escape
 from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
             raise UnsupportedError("-: two files are written, and standard output takes one: expected their names")
         _files.refuse_same_file(args.path, output)
         if not args.force and os.path.lexists(output):
-            raise FileExistsError(17, _files.ALREADY_EXISTS, output)
+            raise FileExistsError(17, ALREADY_EXISTS, output)
     if os.path.realpath(args.output) == os.path.realpath(args.vecnormalize):
         raise UnsupportedError("the archive and the statistics need different files")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.cli import _files, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.constants import PTH_SUFFIX
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ EXTRACT: Final = opt.Command(
             "policy (default), policy.optimizer, ..., statistics (of a bundle), or all",
             default="policy",
         ),
-        opt.option("--tensors", "NAME", "only tensors of this name or pattern (*.weight); repeatable", action="append"),
+        opt.option(
+            "--tensors",
+            "NAME,NAME",
+            "only tensors of these names or patterns (*.weight, actor.*); repeatable",
+            action="append",
+        ),
         opt.option(
             "--dataset",
             None,
@@ -117,6 +122,10 @@ def run_extract(args: argparse.Namespace) -> int:
 def _extract(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.extract import extract
 
+    if args.output.lower().endswith(".pt"):
+        path, output = escape(args.path, 1000), escape(args.output, 1000)
+        hint = f"sbformat convert {path} -o {output}h writes a file for torch.load"
+        raise _files.OtherFileError(args.output) from UnsupportedError("sbformat does not write .pt files", hint=hint)
     _files.require_suffix("extract", args.output)
     _files.refuse_same_file(args.path, args.output)
     archive = _files.read_in_place(args.path, args, on_unknown="inert")

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import require_type
+from sbformat.errors import ALREADY_EXISTS, require_type
 from sbformat.io.urls import is_url
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _sync_folder(folder: Path) -> None:
         _sync(folder, os.O_RDONLY)
 
 
-def _error_exists(target: Path, message: str = "already exists") -> FileExistsError:
+def _error_exists(target: Path, message: str = ALREADY_EXISTS) -> FileExistsError:
     return FileExistsError(17, message, str(target))
 
 

@@ -23,6 +23,7 @@ from sbformat.errors import (
     SbformatError,
     TensorError,
     UnsupportedError,
+    escape,
     quote,
     require_names,
     require_type,
@@ -69,7 +70,7 @@ def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Can
     ``*`` selects all, also if a tensor has that name, which ``[*]`` selects. Any other pattern is first compared as an
     exact name, then as a glob, and then as a glob in which brackets are themselves: the paths of an optimizer contain
     brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
-    ``re*`` selects no tensor for the entry ``replay_buffer``.
+    ``re*`` selects no tensor for the entry ``replay_buffer``. A pattern with commas that selects nothing is several.
     """
     by_path: defaultdict[str, list[int]] = defaultdict(list)
     by_label: defaultdict[str, list[int]] = defaultdict(list)
@@ -77,16 +78,23 @@ def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Can
         by_label[candidate.label].append(place)
         for name in dict.fromkeys(candidate.names):
             by_path[name].append(place)
-    chosen: set[int] = set()
-    for pattern in dict.fromkeys(patterns):
+
+    def find(pattern: str) -> list[int]:
         found = None if pattern == ALL else by_path.get(pattern) or by_label.get(pattern)
         for index in (by_path, by_label):
             for glob in (pattern, pattern.replace("[", "[[]")):
                 matching = (index[name] for name in index if fnmatch.fnmatchcase(name, glob))
                 found = found or [place for places in matching for place in places]
-        if not found and candidates:
-            raise MissingEntryError(pattern, present=by_label, what="tensor that matches")
-        chosen.update(found or ())
+        return found or []
+
+    chosen: set[int] = set()
+    for pattern in dict.fromkeys(patterns):
+        names = [] if find(pattern) else [name.strip() for name in pattern.split(",")]
+        for part in filter(None, names) if len(names) > 1 else [pattern]:
+            found = find(part)
+            if not found and candidates:
+                raise MissingEntryError(part, present=by_label, what="tensor that matches")
+            chosen.update(found)
     return [candidate for place, candidate in enumerate(candidates) if place in chosen]
 
 
@@ -121,11 +129,23 @@ def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
         raise MissingEntryError(POLICY_ENTRY, present=archive.entries, what="state dict")
     if entry != ALL_ENTRIES:
         others = (STATISTICS, ALL_ENTRIES) if has_statistics else (ALL_ENTRIES,)
-        names = (archive.find_state_dict(entry, others=others),)
+        try:
+            names = (archive.find_state_dict(entry, others=others),)
+        except MissingEntryError as error:
+            hint = _suggest_tensors(archive, entry)
+            raise MissingEntryError(error.name, what="state dict", hint=hint) if hint else error from None
     for name in names:
         yield _list_state_dict(archive, name, kind)
     if has_statistics and entry == ALL_ENTRIES:
         yield _list_bundled_statistics(archive)
+
+
+def _suggest_tensors(archive: Archive, entry: str) -> str:
+    """Return the pattern of the tensors of the policy that begin with the name of a part; empty if there are none."""
+    with contextlib.suppress(SbformatError):
+        if any(path.startswith(f"{entry}.") for path in archive.state_dict(POLICY_ENTRY).tensors()):
+            return f"for these tensors of 'policy' pass tensors='{escape(entry)}.*'"
+    return ""
 
 
 def _list_state_dict(archive: Archive, name: str, kind: str) -> Part:
@@ -245,7 +265,7 @@ def extract(
     :param entry: ``policy``, ``policy.optimizer``, ..., ``statistics`` for those of a bundle, or ``all``, which names
         tensors ``entry:path`` (``entry/path`` in a folder)
     :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several; ``*`` selects
-        all, also if a tensor has that name, which ``[*]`` selects
+        all, also if a tensor has that name, which ``[*]`` selects; several can also be one text with commas
     :param dataset: ``minari``: write a folder that Minari opens; ``d3rlpy``: an ``.h5`` file that d3rlpy opens
     :param overwrite: replace an existing output
     :param progress: called with a number of bytes whenever that many bytes of tensors were written

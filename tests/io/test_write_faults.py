@@ -247,7 +247,7 @@ def test_a_file_system_without_links_keeps_what_is_there(
     monkeypatch.setattr(os, "link", refuse)
     other = target.with_name("other.zip")
     sbformat.write(new_archive(), other, overwrite=False)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="already exists; pass overwrite=True to replace it"):
         sbformat.write(new_archive(), other, overwrite=False)
     other.unlink()
 

@@ -12,8 +12,10 @@ from safetensors.numpy import load_file
 
 import sbformat
 from sbformat import MissingEntryError, StateDict, extract
+from sbformat.cli import main
 from tests.helpers.build_statistics import SB2, pickled, rms, whole, with_keys
-from tests.helpers.bundled import ARCHIVES, PPO
+from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.reports import unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +87,35 @@ def test_each_pattern_has_to_match(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="names in tensors, got int"):
         extract(PPO, tmp_path / "o.npz", tensors=[0])  # type: ignore[list-item]
     assert not (tmp_path / "o.npz").exists()
+
+
+def test_commas_separate_names_unless_a_name_has_them(tmp_path: Path) -> None:
+    output = tmp_path / "a.npz"
+    report = extract(PPO, output, tensors="action_net.*, value_net.bias")
+    assert report.tensors == ("action_net.weight", "action_net.bias", "value_net.bias")
+    array = np.zeros(2, "float32")
+    state = StateDict.from_arrays({"a,b": array, "a": array, "b": array})
+    assert extract(sbformat.pth.dumps(state), output, tensors=["a,b"], overwrite=True).tensors == ("a,b",)
+    with pytest.raises(MissingEntryError, match="no tensor that matches 'value_net.bais'; did you mean"):
+        extract(PPO, output, tensors="action_net.*,value_net.bais", overwrite=True)
+
+
+def test_a_part_of_the_policy_that_is_named_as_an_entry_is_a_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(MissingEntryError, match=r"for these tensors of 'policy' pass tensors='actor\.\*'$"):
+        extract(SAC, tmp_path / "a.npz", entry="actor")
+    assert main(["extract", str(SAC), "--entry", "actor", "-o", str(tmp_path / "a.npz")]) == 2
+    assert capsys.readouterr().err.endswith("  hint: for these tensors of 'policy' pass --tensors \"actor.*\"\n")
+    assert main(["extract", str(SAC), "--tensors", "actor.*", "-o", str(tmp_path / "a.npz")]) == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert {name.partition(".")[0] for name in arrays} == {"actor"}
+
+
+def test_a_file_for_torch_is_that_of_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "weights.pt"
+    assert main(["extract", str(PPO), "-o", str(output)]) == 2
+    assert f"; sbformat convert {PPO} -o {output}h writes a file for torch.load" in unfold(capsys.readouterr().err)
 
 
 def test_names_of_the_output_select_in_a_folder(tmp_path: Path) -> None:

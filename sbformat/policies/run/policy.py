@@ -161,7 +161,22 @@ def _describe(observation: Any) -> str:
         return "a tuple of an observation and a dict; reset() of gymnasium returns two values: obs, info = env.reset()"
     if isinstance(observation, np.ndarray):
         return f"an array of {quote(observation.dtype, 40)} of the shape {observation.shape}"
-    return f"a {type(observation).__name__}"
+    place, item = _find_other(observation, ())
+    described = f"the text {quote(item, 40)}" if isinstance(item, str) else f"a {type(item).__name__}"
+    described = "None, the null of JSON" if item is None else described
+    return f"a {type(observation).__name__}" + f": at index {', '.join(map(str, place))} is {described}" * bool(place)
+
+
+def _find_other(value: Any, place: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
+    """Return the place of the first item in lists that is not a number, and the item; an empty place without any."""
+    for number, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        if isinstance(item, (list, tuple)):
+            found = _find_other(item, (*place, number))
+            if found[0]:
+                return found
+        elif not isinstance(item, (float, int, np.ndarray, np.generic)):
+            return (*place, number), item
+    return (), None
 
 
 _LARGE: Final = 1e30  # standard deviations from here may overflow when they are multiplied
