@@ -30,6 +30,10 @@ ARGUMENTS: Final = "_kwargs"
 """The end of the keys of dicts of arguments, whose items are listed one by one."""
 
 
+ABSENT: Final = "not set"
+"""The value of an argument that is not in the file, where a constructor adds one."""
+
+
 class ChangedValue(Record):
     """A hyper-parameter that differs from its default."""
 
@@ -70,13 +74,8 @@ def list_changed(algorithm: str, found: Mapping[str, Hyperparameter], version: s
         value = agent.values[key]
         stored = _STORED[key](agent, default) if key in _STORED else default
         if key.endswith(ARGUMENTS) and isinstance(value, dict):
-            usual = stored or {}
-            changed += [
-                ChangedValue(_name_item(key, name), item, _get_default(usual, name), has_default=name in usual)
-                for name, item in value.items()
-                if name not in usual or not _is_same(item, usual[name])
-            ]
-        elif not _is_same(value, default) and not _is_same(value, stored):
+            changed += _list_items(key, value, stored or {})
+        elif not _is_same(value, stored) and (key in _DERIVED or not _is_same(value, default)):
             changed.append(ChangedValue(key, value, default, has_default=True))
     return changed
 
@@ -85,6 +84,21 @@ def _get_default(usual: Mapping[str, Any], name: Any) -> str | float | None:
     """Return the value of an item that a constructor sets, as text if it is more than a number."""
     default = usual.get(name)
     return default if default is None or isinstance(default, _PLAIN) else render_line(default)
+
+
+def _list_items(key: str, value: dict[Any, Any], usual: Mapping[str, Any]) -> list[ChangedValue]:
+    """Return the arguments that differ from those that a constructor adds, and those that it did not have to add."""
+    found = [
+        ChangedValue(_name_item(key, name), item, _get_default(usual, name), has_default=name in usual)
+        for name, item in value.items()
+        if name not in usual or not _is_same(item, usual[name])
+    ]
+    missing = [name for name in usual if name not in value and name not in _MAYBE_ADDED]
+    if "optimizer_class" in value and any(row.key == _name_item(key, "optimizer_class") for row in found):
+        missing = [name for name in missing if name != "optimizer_kwargs"]  # those of the usual class
+    return found + [
+        ChangedValue(_name_item(key, name), ABSENT, _get_default(usual, name), has_default=True) for name in missing
+    ]
 
 
 def _name_item(key: str, name: object) -> str:
@@ -180,3 +194,7 @@ _STORED: Final[Mapping[str, Callable[[_Agent, Any], Any]]] = {
     "policy_kwargs": _store_policy_arguments,
 }
 """The value that a constructor stores where its argument has the default, by key of ``data``."""
+_DERIVED: Final = frozenset({"target_update_interval"})
+"""Keys whose default is an argument that no constructor stores as it is."""
+_MAYBE_ADDED: Final = frozenset({"use_sde"})
+"""Arguments of the policy that only some constructors add."""

@@ -19,7 +19,7 @@ from sbformat.cli._output import Plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_GITHUB: Final = r"(?i)[@#$]|://|\bwww\.|\bgh-\d|:[\w+-]+:"
+_GITHUB: Final = r"(?i)[@#$]|://|www\.|\bgh-\d|:[\w+-]+:"
 """Where GitHub finds an address, a mention, a reference, a formula, a link or an emoji."""
 _MARKDOWN: Final = r"[\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 """An underscore within a word means nothing: ``mean_reward`` stays readable."""

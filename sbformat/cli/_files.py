@@ -115,6 +115,13 @@ def list_inputs(args: argparse.Namespace) -> list[str]:
     return [path for value in found for path in (value if isinstance(value, list) else [value])]
 
 
+def list_json_files(args: argparse.Namespace) -> list[str]:
+    """Return the files that options name after ``@``."""
+    texts = [getattr(args, name, None) for name in ("observation", "action_masks", "policy_kwargs", "env_kwargs")]
+    texts += [value for _, value in getattr(args, "set", ())]
+    return [text[1:] for text in texts if text and text.startswith("@")]
+
+
 def add_url_options(value: T, args: argparse.Namespace) -> T | Url:
     """Return a URL with the options of the command line for URLs; anything else unchanged."""
     return Url(value, private_redirects=args.private_redirects, timeout=args.timeout) if is_url(value) else value

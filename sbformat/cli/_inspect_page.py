@@ -109,13 +109,13 @@ def judge(path: str, archive: Archive, limits: Limits) -> ScanReport | str:
             file = file.load()
         elif file is None or isinstance(file, RemoteSource):
             return "not all of it was fetched"
-    elif is_folder(path):
+    elif is_folder(path):  # what is below or hidden is no entry of the archive, but scan examines it
         file = None
     size = file.size if file is not None else sum(entry.size for entry in archive.entries.values())
     if size > _MOST_SCANNED:
         return f"it is larger than {format_size(_MOST_SCANNED)}"
     try:
-        return scan(archive, limits=limits) if file is None else scan_opened(file, limits=limits)
+        return scan(path, limits=limits) if file is None else scan_opened(file, limits=limits)
     except (SbformatError, OSError) as error:
         return _shorten(str(error), _LINE)
 
@@ -124,7 +124,8 @@ def _print_verdict(printer: _output.Plain, page: Page) -> None:
     """Print the verdict in a line, and the command that shows more."""
     found = page.verdict
     is_stream = page.path == _files.name_input(_files.STANDARD_STREAM)
-    command = f"sbformat scan {_files.STANDARD_STREAM if is_stream else escape(shlex.quote(page.path), 1000)}"
+    dashes = "-- " if page.path.startswith("-") else ""
+    command = f"sbformat scan {_files.STANDARD_STREAM if is_stream else dashes + escape(shlex.quote(page.path), 1000)}"
     if isinstance(found, str):
         printer.line(f"  verdict of scan: not checked, because {found}: {command}")
         return

@@ -38,13 +38,15 @@ _SIGNS: Final = {"(": "[", ")": "]", "+": ""}
 _PART: Final = r"""(?sx)
     (?P<text> "(?:[^"\\]|\\.)*" )
     | (?P<quoted> '(?:[^'\\]|\\.)*' )
+    | (?P<open> ["'].* )
     | (?P<word> [A-Za-z_]\w* )
     | (?P<number> [+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)? )
     | (?P<comma> ,\s*(?=[\])}]) )
     | (?P<gap> (?<=[\w.\]"'])\s+(?=[\w.+\-\["']) )
     | (?P<sign> . )
 """
-"""A part of a text that is nearly JSON; a comma and a gap are those that JSON does not have there."""
+"""A part of a text that is nearly JSON, or the rest from a quote without its end; a comma and a gap are those that JSON
+does not have there."""
 
 
 def parse_value(text: str, option: str, args: argparse.Namespace) -> Any:

@@ -411,6 +411,11 @@ _TEXT: Final = ("", ".txt", ".log", ".text")
 """The suffixes of files with text; any other could be a mistake for one of a format."""
 
 
+def is_report_name(path: str) -> bool:
+    """Return whether a file has the suffix of a report."""
+    return os.path.splitext(path)[1].lower() in (*_FORMATS, *_TEXT[1:])
+
+
 def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Give the options that a command line leaves out the values of environment variables, or their defaults.
 

@@ -21,9 +21,10 @@ import sys
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from sbformat.cli import _files
-from sbformat.cli._options import is_quiet, shows_whole, wants_color
-from sbformat.errors import MESSAGE_BYTES, escape
+from sbformat.cli._options import is_quiet, is_report_name, shows_whole, wants_color
+from sbformat.errors import MESSAGE_BYTES, UnsupportedError, escape
 from sbformat.immutable import Record
+from sbformat.io.opening import is_within
 from sbformat.rendering import protect_text, render_table, write_number, write_numbers
 
 if TYPE_CHECKING:
@@ -382,9 +383,17 @@ def _check_report_file(args: argparse.Namespace) -> dict[str, Any]:
     """Check before any work is done that the report can be written, and that its file is not an input."""
     from sbformat.io.atomic import check_new_file
 
-    for path in _files.list_inputs(args):
+    output = args.report_output
+    for path in (*_files.list_inputs(args), *_files.list_json_files(args)):
         if not os.path.isdir(path):
-            _files.refuse_same_file(path, args.report_output)
+            _files.refuse_same_file(path, output)
+        elif os.path.isfile(output) and is_within(output, (os.path.realpath(path),)) and not is_report_name(output):
+            raise UnsupportedError("the output is a file in a folder that the command reads")
+    if os.path.abspath(output) == os.path.abspath(getattr(args, "write_baseline", None) or os.curdir):
+        raise UnsupportedError("the output is the baseline that the command writes, too")
+    with contextlib.suppress(OSError):  # a standard output that is closed
+        if os.path.isfile(output) and os.path.samestat(os.stat(output), os.fstat(1)):
+            raise UnsupportedError("the output is the standard output", hint="-o - writes to it")
     check_new_file(args.report_output, overwrite=args.force)
     return {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import zlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
@@ -47,17 +48,41 @@ def is_zip_of_logs(path: str) -> bool:
 def expand_pattern(path: str) -> list[str]:
     """Return the paths that a pattern such as ``runs/**/*.zip`` matches, sorted; the path itself without any.
 
-    A file or folder of this name is no pattern. Of ``**``, folders that cannot be listed are returned: reading them
-    gives the error.
+    A file or folder of this name is no pattern. ``**`` does not follow links, and is the folder itself at the end. Of
+    ``**``, folders that cannot be listed are returned: reading them gives the error.
     """
     if not has_marks(path) or os.path.lexists(path):
         return [path]
-    import glob
+    import fnmatch
 
-    found = glob.glob(path, recursive=True)
-    if "**" in path:
-        found += find_unlisted(os.path.dirname(find_start(path)) or ".")
-    return sorted(set(found)) or [path]
+    start = os.path.dirname(find_start(path))
+    pending = [(start, tuple(re.split(_SLASHES, path[len(start) :].lstrip(os.sep + "/"))))]
+    found, seen = set(), set(pending)
+    while pending:
+        folder, (part, *rest) = pending.pop()
+        is_deep = part == "**"
+        if is_deep and not rest:
+            found.add(folder or os.curdir)
+            continue
+        try:
+            with os.scandir(folder or os.curdir) as items:
+                inner = [item for item in items if part.startswith(".") or not item.name.startswith(".")]
+        except OSError:
+            found |= {folder} if is_deep else set()
+            continue
+        steps = [(folder, tuple(rest))] if is_deep else []
+        for item in inner:
+            name = os.path.join(folder, item.name)
+            if is_deep and item.is_dir(follow_symlinks=False) and not is_link(item):
+                steps.append((name, (part, *rest)))
+            elif not is_deep and fnmatch.fnmatch(item.name, part):
+                if not rest:
+                    found.add(name)
+                elif item.is_dir():
+                    steps.append((name, tuple(rest)))
+        pending += [step for step in steps if step not in seen]
+        seen.update(steps)
+    return sorted(found) or [path]
 
 
 def find_unlisted(top: str) -> list[str]:
@@ -142,6 +167,7 @@ def _is_other_name(path: str) -> bool:
     return file.kind is not None or bool(file.outcome)
 
 
+_SLASHES: Final = r"[/\\]+" if os.sep == "\\" else "/+"
 _KEPT: Final = 16  # folders whose files are remembered
 
 

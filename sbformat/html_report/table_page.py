@@ -87,8 +87,8 @@ def _find_path(name: str) -> str:
     return name if is_url(name) else os.path.abspath(name)
 
 
-_AGENT_KINDS: Final = frozenset(KIND_TITLES[kind] for kind in AGENTS)
-_STATISTICS_KINDS: Final = frozenset(KIND_TITLES[kind] for kind in STATISTICS)
+_AGENT_KINDS: Final = frozenset(title for kind, title in KIND_TITLES.items() if kind in AGENTS)
+_STATISTICS_KINDS: Final = frozenset(title for kind, title in KIND_TITLES.items() if kind in STATISTICS)
 
 
 def _find_kind(row: FileRow) -> str:

@@ -108,3 +108,23 @@ def test_an_interval_that_a_release_divided_is_the_default() -> None:
     assert change("DQN", "1.6.2", **divided) == []
     assert change("DQN", "2.9.2", **divided) == ["target_update_interval"]
     assert change("DQN", None, **divided) == ["target_update_interval"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "changed"),
+    [
+        (
+            "A2C",
+            {"policy_kwargs": {}},
+            {"policy_kwargs.optimizer_class", "policy_kwargs.optimizer_kwargs"},
+        ),
+        ("DDPG", {"policy_kwargs": {}}, {"policy_kwargs.n_critics"}),
+        ("DQN", {"target_update_interval": 10_000, "n_envs": 4, "policy_kwargs": {}}, {"target_update_interval"}),
+        ("DQN", {"target_update_interval": 2500, "n_envs": 4, "policy_kwargs": {}}, set()),
+    ],
+)
+def test_what_a_constructor_would_have_added_or_computed_is_compared(
+    name: str, values: dict[str, Any], changed: set[str]
+) -> None:
+    found = {key: Hyperparameter(value, "json", None) for key, value in values.items()}
+    assert {row.key for row in list_changed(name, found, "1.8.0")} == changed

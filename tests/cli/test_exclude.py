@@ -10,6 +10,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import build_parser, main
+from sbformat.folders.trees import expand_pattern
 from tests.helpers.bundled import PPO, SAC, entries
 from tests.helpers.many_archives import refuse_listing
 from tests.helpers.reports import REPORT, parse_reports
@@ -188,6 +189,26 @@ def test_a_file_whose_name_is_a_pattern_is_that_file(
         assert capsys.readouterr().out == f"{word}: valid\n"
     assert main(["validate", "a[!2].zip"]) == 0
     assert capsys.readouterr().out == "a1.zip: valid\n"
+
+
+def test_a_pattern_follows_no_links_into_other_folders(tmp_path: Path) -> None:
+    for name in ("runs/a/x.zip", "runs/a/.hidden/y.zip", "runs/b/deep/z.zip", "other/w.zip"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "runs" / "out").symlink_to(tmp_path / "other")
+    for number in range(40):
+        (tmp_path / "runs" / f"again{number}").symlink_to(tmp_path / "runs")
+
+    def expand(pattern: str) -> list[str]:
+        return [os.path.relpath(path, tmp_path) for path in expand_pattern(str(tmp_path / pattern))]
+
+    assert expand("runs/**/*.zip") == ["runs/a/x.zip", "runs/b/deep/z.zip"]
+    assert expand("runs/**/**/x.*") == ["runs/a/x.zip"]
+    assert expand("runs/[ab]/*.zip") == ["runs/a/x.zip"]
+    assert expand("runs/a/.h*/*") == ["runs/a/.hidden/y.zip"]
+    assert expand("runs/out/*") == ["runs/out/w.zip"]
+    assert expand("r*/b/**") == ["runs/b"]
+    assert expand("runs/*/nothing") == ["runs/*/nothing"]
 
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])

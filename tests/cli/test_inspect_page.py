@@ -27,6 +27,7 @@ from tests.policies.run.models import box, dict_space
 if TYPE_CHECKING:
     from pathlib import Path
 
+EVIL = b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R."
 DANGEROUS = ARCHIVES / "dangerous.zip"
 LINES, COLUMNS = 40, 100
 PAGE = """\
@@ -226,6 +227,25 @@ def test_an_unzipped_archive_has_a_verdict(capsys: pytest.CaptureFixture[str], t
     with zipfile.ZipFile(DANGEROUS) as file:
         file.extractall(tmp_path)
     assert "verdict of scan: dangerous (harmful), 2 findings" in show(capsys, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("below/evil.pkl", EVIL), (".evil.pkl", EVIL),
+        (".hidden/evil.pkl", EVIL),
+        ("env/args.yml", b'!!python/object/apply:os.system ["true"]'),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_an_unzipped_archive_is_on_all_that_is_in_the_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, content: bytes
+) -> None:
+    with zipfile.ZipFile(PPO) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    assert main(["inspect", str(tmp_path)]) == 0
+    assert "verdict of scan: dangerous (harmful), " in capsys.readouterr().out
 
 
 def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

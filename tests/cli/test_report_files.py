@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -120,6 +121,46 @@ def test_a_report_on_failures_is_written_and_no_report_is_not(
     assert [report["outcome"] for report in reports] == ["cannot open", "ok"]
     assert main(["validate", "--quiet", str(PPO), "-o", str(output), "--force"]) == 0
     assert read(output) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scan", "runs", "-o", "runs/a"],
+        ["inspect", "runs", "-o", "runs/a"],
+        ["predict", PPO, "--observation", "@m.json", "-o", "m.json"],
+        ["predict", PPO, "--lines", "--observation", "@m.json", "-o", "m.json"],
+        ["predict", PPO, "--observation", "[0, 0, 0, 0]", "--action-masks", "@m.json", "-o", "m.json"],
+        ["scan", PPO, "--write-baseline", "m.json", "-o", "m.json"],
+        ["scan", PPO, "--write-baseline", "new.json", "-o", "new.json"],
+    ],
+)
+def test_no_file_of_the_command_line_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a").write_bytes(PPO.read_bytes())
+    (tmp_path / "m.json").write_text("[0, 0, 0, 0]")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert main([*map(str, words), "--force"]) == 2
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_report_on_a_folder_can_be_renewed_in_it(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(PPO.read_bytes())
+    for _ in range(2):
+        assert main(["scan", str(tmp_path), "-o", str(tmp_path / "scan.json"), "--force"]) == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a system with this name")
+def test_the_file_of_standard_output_is_not_replaced(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    with log.open("a") as output:
+        command = [sys.executable, "-m", "sbformat", "scan", str(PPO), "-o", "/dev/stdout", "--force"]
+        assert subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL, check=False).returncode == 2
+    assert log.read_text() == "before\n"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
