@@ -23,7 +23,7 @@ URL: Final = "https://github.com/sbformat/sbformat"
 VERSION: Final = r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _NOTHING_YET: Final = "not released yet"
-_INSTALL: Final = "`pip install 'sbformat[cli]'` installs it from the package index.\n"
+_INSTALL: Final = '`pip install "sbformat[cli]"` installs it from the package index.\n'
 
 
 class Edit(NamedTuple):

@@ -49,6 +49,7 @@ def list_commands(files: Path) -> list[list[object]]:
     out = FOLDER / "out"
     return [
         ["inspect", PPO, SAC, files, STATISTICS, BUFFER],
+        ["help", "inspect"],
         ["inspect", files / "missing.zip"],
         ["inspect", f"file://{PPO}"],
         ["validate", PPO, SAC],

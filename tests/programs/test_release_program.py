@@ -75,7 +75,7 @@ def test_two_releases_state_version_and_date_everywhere(copy: Path) -> None:
     assert '\n__version__ = "0.7.1"\n' in read(copy, "sbformat/__init__.py")
     assert "\nversion: 0.7.1\ndate-released: 2027-03-04\nlicense: MIT\n" in read(copy, "CITATION.cff")
     for name in ("README.md", "docs/index.md", "docs/install.md"):
-        assert "`pip install 'sbformat[cli]'` installs" in read(copy, name)
+        assert '`pip install "sbformat[cli]"` installs' in read(copy, name)
     recipes = read(copy, "docs/how-to/scan-in-ci.md")
     assert set(re.findall(r"(?:release |@v|rev: v)(\d+\.\d+\.\d+)", recipes)) == {"0.7.1"}
     assert "\nThe recipes name release 0.7.1.\n\n## " in recipes
