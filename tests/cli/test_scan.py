@@ -375,7 +375,7 @@ def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path:
     (tmp_path / "a.txt").write_text("text")
     assert main(["scan", str(tmp_path)]) == 2
     text, err = capsys.readouterr()
-    assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
+    assert text.startswith("0 files\nwithout a verdict: 1 other file, examined, with nothing in it that loading")
     assert err == "sbformat: nothing to judge: no archive, torch file or pickle was found\n"
     assert run_json(capsys, "scan", tmp_path) == (2, [])
 

@@ -167,6 +167,9 @@ def test_one_version_and_one_address() -> None:
     citation = load_yaml(ROOT / "CITATION.cff")
     assert citation["version"] == sbformat.__version__
     assert citation["repository-code"] in PYPROJECT
+    home = " ".join((ROOT / "docs" / "index.md").read_text("utf-8").split())
+    for key, value in (("title", citation["title"]), ("url", citation["repository-code"])):
+        assert re.search(rf"\b{key} += {{{re.escape(value)}}}", home)
     assert f"{citation['repository-code']}/" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 

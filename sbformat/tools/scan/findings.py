@@ -132,8 +132,8 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
     "script": ("script next to the archive, not judged", "scripts next to the archive, not judged"),
     "link": ("second name of a file that is judged", "second names of files that are judged"),
     "other": (
-        "other file that contains nothing to judge",
-        "other files that contain nothing to judge",
+        "other file, examined, with nothing in it that loading would run",
+        "other files, examined, with nothing in them that loading would run",
     ),
 }
 """Why a file of a tree has no verdict, in the singular and the plural (SCANNING.md 14.2)."""

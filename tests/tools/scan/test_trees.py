@@ -204,7 +204,7 @@ def test_the_formats_all_carry_the_counts(capsys: pytest.CaptureFixture[str], tm
         return capsys.readouterr().out
 
     text = of()
-    assert "1 script next to the archive, not judged; 1 other file that contains nothing to judge" in text
+    assert "1 script next to the archive, not judged; 1 other file, examined, with nothing in it" in text
     assert "a.txt" not in text
     assert f"  script: {tmp_path / 'b.py'}\n" in of("--list-skipped")
     counts = {"script": 1, "other": 1}
