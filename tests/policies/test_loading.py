@@ -289,7 +289,7 @@ def behind_vecnormalize(path: Path = PPO) -> sbformat.Archive:
 
 
 def test_missing_statistics_are_warned_about_once() -> None:
-    with pytest.warns(UserWarning, match="was trained behind VecNormalize.*--vecnormalize none") as caught:
+    with pytest.warns(UserWarning, match="was trained behind VecNormalize.*vecnormalize=False") as caught:
         policy = sbformat.load_policy(behind_vecnormalize())
     assert len(caught) == 1
     assert caught[0].filename == __file__
