@@ -143,7 +143,7 @@ def _place_columns(table: FileTable, hidden: Container[str]) -> tuple[Column, ..
     """Return the columns in the order of the page: the verdict unless all files are clean, then those of all runs."""
     is_clean = all(_is_clean(row) for row in table.rows)
     columns = {column.key: column._replace(title=_TITLES.get(column.key, column.title)) for column in table.columns}
-    ordered = [columns[key] for key in dict.fromkeys(("verdict", *_FIRST, *columns)) if key in columns]
+    ordered = [columns[key] for key in dict.fromkeys(("verdict", *_FIRST, "learning_rate", *columns)) if key in columns]
     return tuple(
         column._replace(
             is_shown=not is_clean if column.key == "verdict"
