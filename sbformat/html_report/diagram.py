@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from sbformat.html_report.page import format_shape
 from sbformat.immutable import Record
 from sbformat.policies.describe import find_sources, resolve_steps
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -137,11 +138,12 @@ def list_boxes(summary: Summary) -> list[Box]:
 
 def _describe_layer(layer: Layer) -> tuple[str, ...]:
     before = ", ".join(dict.fromkeys(map(format_shape, layer.input_shapes)))
-    lines = [layer.operation, f"{before} \u2192 {format_shape(layer.shape)}"]
+    after = format_shape(layer.shape)
+    lines = [layer.operation, f"{before} \u2192 {after}" if before else after]
     if len(joined := " \u00b7 ".join(lines)) <= _LINE_CHARACTERS:
         lines = [joined]
     extra = [layer.activation] if layer.activation else []
-    extra += [f"{layer.parameter_count:,} parameters"] if layer.weights else []
+    extra += [count_noun(layer.parameter_count, "parameter")] if layer.weights else []
     return (*lines, " \u00b7 ".join(extra)) if extra else tuple(lines)
 
 
