@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from sbformat.cli import _progress
-from sbformat.cli._options import UsageError, is_verbose, name_option
+from sbformat.cli._options import UsageError, is_quiet, is_verbose, name_option
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
     ALREADY_EXISTS,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
+    from sbformat.folders.agents import ChosenAgent
     from sbformat.pth.values import OnUnknown
 
 
@@ -274,18 +275,36 @@ def read_in_place(
 
 
 def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown) -> Archive:
-    """Read an archive; with ``--verbose``, say what it is."""
+    """Read an archive, or of a folder the agent to prefer; with ``--verbose``, say what it is."""
     limits = make_limits(args)
     source = open_input(path, limits)
     try:
         archive = function(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
     except MissingEntryError as error:
-        if isinstance(source, str) and error.name == DATA_ENTRY and is_folder(source):
+        if not (isinstance(source, str) and error.name == DATA_ENTRY and is_folder(source)):
+            raise
+        chosen = find_agent(path, args)
+        if chosen is None:
             error.message = NO_ARCHIVE
-        raise
+            raise
+        return name_in_errors(chosen.path, lambda: _read(function, chosen.path, args, on_unknown))
     if is_verbose():
         write_remark(f"read {escape(name_input(path), 1000)}: {_describe_archive(archive)}")
     return archive
+
+
+def find_agent(path: str, args: argparse.Namespace, *, on_statistics: str = "") -> ChosenAgent | None:
+    """Return the agent to prefer of a folder, after a remark that names it; None as :func:`find_in_folder`.
+
+    :param on_statistics: added to the remark if the agent has statistics
+    """
+    from sbformat.folders.agents import find_in_folder
+
+    chosen = find_in_folder(path, make_limits(args))
+    if chosen is not None and not is_quiet():
+        left = on_statistics if chosen.statistics is not None else ""
+        write_remark(f"{escape(name_input(path), 1000)}: {chosen.remark}{left}")
+    return chosen
 
 
 def _describe_archive(archive: Archive) -> str:

@@ -178,15 +178,10 @@ def _open_agent(
 
     :param statistics: those of the command line
     """
-    chosen = None
-    if is_folder(args.path):
-        from sbformat.folders.agents import find_in_folder
-
-        chosen = find_in_folder(args.path, _files.make_limits(args))
+    chosen = _files.find_agent(args.path, args) if is_folder(args.path) else None
     if chosen is None:
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen
-    _output.warn(f"{escape(_files.name_input(args.path), 1000)}: {chosen.remark}")
     if statistics is None:
         if chosen.problem:
             raise UnsupportedError(chosen.problem)

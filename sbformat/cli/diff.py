@@ -14,6 +14,7 @@ from sbformat.cli import _files, _output, _progress
 from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
+from sbformat.io.opening import is_folder
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ DIFF: Final = opt.Command(
     "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
     "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
     options=(
-        opt.option("path", "A", f"an archive or a .pth file{opt.STDIN}"),
+        opt.option("path", "A", f"an archive, a .pth file, or a folder with one agent{opt.STDIN}"),
         opt.option("other", "B", f"the archive to compare it with{opt.STDIN}"),
         opt.option(
             "--only",
@@ -144,9 +145,9 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
     elif args.path == _files.STANDARD_STREAM:
         raise UnsupportedError("standard input cannot be edited in place", hint="write the edited archive with -o")
     archive = _files.read_archive(args.path, args)
-    if args.in_place and archive.format != "sb3":
+    if args.in_place and (archive.format != "sb3" or is_folder(args.path)):
         hint = "write the edited archive to another file with -o"
-        raise UnsupportedError("--in-place needs an archive", hint=hint)
+        raise UnsupportedError("--in-place needs the file of an archive", hint=hint)
     assigned = _json.parse_assignments(args)
     edited, problems = edit(
         archive,

@@ -142,14 +142,8 @@ def _find_agent(path: str, output: str, args: argparse.Namespace) -> str:
     """Return the agent of the folder of a run, which may be a repository of the Hub; any other path unchanged."""
     if not output.lower().endswith(".zip"):
         return path
-    from sbformat.folders.agents import find_in_folder
-
-    chosen = find_in_folder(path, _files.make_limits(args))
-    if chosen is None:
-        return path
-    left = "" if chosen.statistics is None else "; its statistics are not in OUT: a folder as OUT gets both"
-    _output.warn(f"{escape(_files.name_input(path), 1000)}: {chosen.remark}{left}")
-    return chosen.path
+    chosen = _files.find_agent(path, args, on_statistics="; its statistics are not in OUT: a folder as OUT gets both")
+    return path if chosen is None else chosen.path
 
 
 def rebuild_policy_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:

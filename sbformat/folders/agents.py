@@ -231,7 +231,8 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     names = [agent.path for agent in (*best, *plain)] or [agent.path for agent in checkpoints]
     listed = ", ".join(quote(name, 100) for name in names[:_LISTED])
     more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    raise UnsupportedError(f"the folder has {len(agents)} agents: name the file of one of them: {listed}{more}")
+    hint = f"name the file of one of them: {listed}{more}"
+    raise UnsupportedError(f"the folder has {len(agents)} agents: {hint}", hint=hint)
 
 
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:

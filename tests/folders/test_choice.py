@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -281,6 +282,42 @@ def test_the_commands_take_folders_and_report_the_files(tmp_path: Path, capsys: 
     assert (report["metadata"]["normalized"], report["chosen"]["agent"]) == ("true", str(zoo / "best_model.zip"))
     assert main(["predict", str(SAC), "--observation", observation, "--format", "json"]) == 0
     assert parse_reports(capsys.readouterr().out)[0]["chosen"] is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "diff FOLDER FOLDER",
+        "edit FOLDER -o OUT.zip --set gamma=0.5",
+        "convert FOLDER -o OUT.safetensors",
+        "extract FOLDER -o OUT.npz",
+        "bundle FOLDER --vecnormalize STATISTICS -o OUT.zip",
+    ],
+)
+def test_commands_on_one_agent_take_a_folder(command: str, tmp_path: Path, capsys: Capture) -> None:
+    zoo, two = make_zoo(tmp_path / "zoo"), tmp_path / "two"
+    for place, status in ((zoo, 0), (two, 2)):
+        if place == two:
+            two.mkdir()
+            for name in ("first.zip", "second.zip"):
+                shutil.copy(SAC, two / name)
+        words = command.replace("FOLDER", str(place)).replace("STATISTICS", str(zoo / "Pendulum-v1/vecnormalize.pkl"))
+        words = words.replace("OUT", str(tmp_path / f"out-{place.name}"))
+        assert main(words.split()) == status
+        error = capsys.readouterr().err
+        if place == zoo:
+            assert f"{zoo}: the agent is 'best_model.zip'" in error
+        else:
+            assert f"{two}: unsupported: the folder has 2 agents\n  hint: name the file of one of them" in error
+            assert "'first.zip', 'second.zip'" in error
+
+
+def test_no_folder_is_edited_in_place(tmp_path: Path, capsys: Capture) -> None:
+    zoo = make_zoo(tmp_path / "zoo")
+    before = (zoo / "best_model.zip").read_bytes()
+    assert main(["edit", str(zoo), "--in-place", "--set", "gamma=0.5"]) == 2
+    assert "--in-place needs the file of an archive" in capsys.readouterr().err
+    assert (zoo / "best_model.zip").read_bytes() == before
 
 
 @pytest.mark.parametrize(
