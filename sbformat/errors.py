@@ -234,10 +234,10 @@ class ValidationError(SbformatError, ValueError):
         self.problems = tuple(problems)
 
 
-def _find_alike(name: str, known: Sequence[str]) -> list[str]:
+def find_alike(name: str, known: Sequence[str]) -> list[str]:
     """Return the name that is spelled almost the same; or those with the same words and others; or one that is near.
 
-    >>> _find_alike("reward", ["gamma", "mean_reward", "norm_reward"])
+    >>> find_alike("reward", ["gamma", "mean_reward", "norm_reward"])
     ['mean_reward', 'norm_reward']
     """
     import difflib
@@ -271,7 +271,7 @@ class MissingEntryError(SbformatError, KeyError):
         if not isinstance(name, str):
             name = repr(name)  # a caller's slip, which gets the same answer
         known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
-        close = [quote(found) for found in _find_alike(name[:_COMPARED], known)]
+        close = [quote(found) for found in find_alike(name[:_COMPARED], known)]
         if close and not hint:
             hint = f"did you mean {' or '.join([', '.join(close[:-1]), close[-1]]) if close[1:] else close[0]}?"
         elif known and not hint:

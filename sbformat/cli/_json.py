@@ -13,12 +13,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files
-from sbformat.errors import DataError, SbformatError, escape, quote
+from sbformat.errors import DataError, SbformatError, ValidationError, escape, quote
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
     import argparse
 
+    from sbformat.archive.archive import Archive
     from sbformat.limits import Limits
 
 FILE_MARK: Final = "@"
@@ -84,13 +85,16 @@ def parse_document(data: bytes, source: str, option: str, limits: Limits) -> Any
         raise _files.OtherFileError(source) from error
 
 
-def parse_assignments(args: argparse.Namespace) -> list[tuple[str, Any]]:
-    """Return the keys and values of ``--set``, parsed by the rules of ``data``."""
+def parse_assignments(args: argparse.Namespace, archive: Archive) -> list[tuple[str, Any]]:
+    """Return the keys and values of ``--set``, parsed by the rules of ``data``.
+
+    :param archive: that of the command; its schema says whether a value that is not JSON can be a text
+    """
     limits = _files.make_limits(args)
-    return [(key, _parse_assigned(key, text, limits)) for key, text in args.set]
+    return [(key, _parse_assigned(key, text, archive, limits)) for key, text in args.set]
 
 
-def _parse_assigned(key: str, text: str, limits: Limits) -> Any:
+def _parse_assigned(key: str, text: str, archive: Archive, limits: Limits) -> Any:
     from sbformat.data import loads
 
     is_file = text.startswith(FILE_MARK)
@@ -106,11 +110,26 @@ def _parse_assigned(key: str, text: str, limits: Limits) -> Any:
             raise _files.OtherFileError(text[1:]) from error
         if not isinstance(error, DataError):
             raise
-        hint = hint or f"put a text in double quotes: --set '{name}=\"...\"'"
-        raise DataError(f"{name}: {escape(text)} is not a JSON value ({error.message})", hint=hint) from None
+        message, other = f"not a JSON value ({error.message})", _explain_type(key, text, archive)
+        hint = hint or other or f"put a text in double quotes: --set '{name}=\"...\"'"
+        raise _files.OtherFileError(_name_assigned(key, text)) from ValidationError(message, hint=hint)
     if len(found) != 1:
-        raise DataError(f"{name}: {escape(text)} is more than one JSON value")
+        raise _files.OtherFileError(_name_assigned(key, text)) from ValidationError("more than one JSON value")
     return found[""]
+
+
+def _name_assigned(key: str, text: str) -> str:
+    """Return the option ``--set`` with its value, for errors."""
+    return f"--set {key}={text[:_SHOWN]}{'...' if len(text) > _SHOWN else ''}"
+
+
+def _explain_type(key: str, text: str, archive: Archive) -> str:
+    """Return what a key must have instead of a text, by the schema; empty if it can have one."""
+    from sbformat.schema.schemas import check_data, choose_schema
+
+    problems = check_data({key: text}, *choose_schema(archive))
+    messages = (row.message for row in problems if row.kind == "type" and row.loc == f"/{key}")
+    return next((message.rpartition(", got ")[0] for message in messages), "")
 
 
 def read_file(text: str, limits: Limits) -> bytes:

@@ -34,6 +34,7 @@ _SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ADVICE: Final = r"pass limits=Limits\(([\w=., ]+)\)"
 _TENSORS: Final = r"pass tensors='([^']+)'"
+_EITHER: Final = r"\b\w+=True or (?=--\w)"  # an argument of Python, before the option that is the same
 _MOST_JOBS: Final = 1024
 _COLORS: Final = ("auto", "always", "never")
 _DEFAULTS: Final = {"color": "auto", "format": "text", "timeout": TIMEOUT, "worker_timeout": WORKER_TIMEOUT}
@@ -274,8 +275,13 @@ def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, st
 
 
 def name_option(message: str) -> str:
-    """Return the message of an error with the option of the command line, instead of the argument of Python."""
-    return re.sub(_TENSORS, r'pass --tensors "\1"', re.sub(_ADVICE, _name_options, message))
+    """Return the message of an error with options of the command line alone, without the arguments of Python.
+
+    >>> name_option("pass limits=Limits(ratio=...); overwrite=True or --force replaces it")
+    'pass --limit ratio=VALUE; --force replaces it'
+    """
+    message = re.sub(_TENSORS, r'pass --tensors "\1"', message)
+    return re.sub(_EITHER, "", re.sub(_ADVICE, _name_options, message))
 
 
 def _name_options(found: re.Match[str]) -> str:

@@ -129,8 +129,6 @@ def run_edit(args: argparse.Namespace) -> int:
     report = _files.report_errors(args.path, lambda: _edit(args, output), outputs=[output])
     problems = report.get("problems", ())
     has_errors = any(row.get("level") == "error" for row in problems)
-    if report["outcome"] != "ok" and any(row["kind"] == "mismatch" for row in problems):
-        report["hint"] = "--allow-mismatch writes it anyway"
     return _output.finish(args, report, _output.Form(_print_edit), is_finding=has_errors)
 
 
@@ -148,7 +146,7 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
     if args.in_place and (archive.format != "sb3" or is_folder(args.path)):
         hint = "write the edited archive to another file with -o"
         raise UnsupportedError("--in-place needs the file of an archive", hint=hint)
-    assigned = _json.parse_assignments(args)
+    assigned = _json.parse_assignments(args, archive)
     edited, problems = edit(
         archive,
         assign=assigned,
@@ -307,4 +305,5 @@ def _print_edit(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line(f"{escape(report['output'], 1000)}: {count_noun(count, 'change')}")
     _print_changes(printer, report["changes"])
     for row in report["problems"]:
-        printer.line(f"  new {row['level']}: {escape(row['entry'])}: {escape(row['message'], 600)}")
+        place = f"{escape(row['entry'])} {escape(row['loc'])}".rstrip()
+        printer.line(f"  new {row['level']}: {place}: {escape(row['message'], 600)}")

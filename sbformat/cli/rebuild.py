@@ -178,7 +178,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         allow=args.allow,
         treat_as=opt.collect_pairs("--as", args.treat_as),
         map_names=opt.collect_pairs("--map", args.map_names),
-        assign=dict(_json.parse_assignments(args)),
+        assign=dict(_json.parse_assignments(args, original)),
         keep_system_info=args.keep_system_info,
     )
     _files.write_archive(archive, output, overwrite=args.force)

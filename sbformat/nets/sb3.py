@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import UnsupportedError, escape, find_alike
 from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import POLICY_CLASSES
@@ -793,7 +793,9 @@ def make_policy(agent: Agent) -> Policy:
     for name in agent.policy_kwargs:
         if name not in accepted:
             key = f"{KWARGS}/{escape(name, 80)}"
-            raise NetworkError(key, f"{agent.policy_class[1]} has no argument of this name")
+            alike = find_alike(name[:80], sorted(accepted))
+            suggestion = f"; did you mean {alike[0]}?" if alike else ""
+            raise NetworkError(key, f"{agent.policy_class[1]} has no argument of this name{suggestion}")
     optimizer = agent.arguments.nested("optimizer_kwargs")
     if "lr" in optimizer.values:
         raise NetworkError(optimizer.key("lr"), "SB3 itself passes lr to the optimizer")

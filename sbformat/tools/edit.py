@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.hyperparameters import infer
-from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.layout import is_state_dict
 from sbformat.data import LargeValue, Serialized
 from sbformat.errors import (
@@ -116,13 +116,19 @@ def edit(
     problems = tuple(problem for problem in _iter_problems(edited) if problem not in before)
     mismatches = [problem for problem in problems if problem.kind == "mismatch"]
     if mismatches and not allow_mismatch:
-        shown = mismatches[:_MISMATCHES_SHOWN]
-        listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in shown)
-        more = f"; and {len(mismatches) - len(shown)} more" if len(mismatches) > len(shown) else ""
-        message = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway): "
-        message += f"{listed}{more}"
-        raise ValidationError(message, problems=mismatches)
+        raise _describe_mismatches(mismatches)
     return EditReport(edited, problems)
+
+
+def _describe_mismatches(problems: Sequence[Problem]) -> ValidationError:
+    """Return the error for weights that would not fit, or for ``data`` of which SB3 makes no network at all."""
+    shown = problems[:_MISMATCHES_SHOWN]
+    listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in shown)
+    more = f"; and {len(problems) - len(shown)} more" if len(problems) > len(shown) else ""
+    if any(row.entry == DATA_ENTRY for row in problems):
+        return ValidationError(f"{listed}{more}", problems=problems)
+    hint = "allow_mismatch=True or --allow-mismatch writes it anyway"
+    return ValidationError(f"the weights would no longer fit data: {listed}{more}", problems=problems, hint=hint)
 
 
 def _iter_problems(archive: Archive) -> Iterable[Problem]:
@@ -144,7 +150,8 @@ def _edit_data(
         value = encode_assigned(path[0], given, release) if len(path) == 1 else given
         value = make_integer(path[0], value, algorithm) if len(path) == 1 else value
         if len(path) == 1 and path[0] not in data and path[0] not in known and not unknown_keys:
-            raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
+            present = [*data, *sorted(known)]
+            raise MissingEntryError(path[0], present=present, what="key of SB3", hint=_suggest_pointer(path[0], data))
         container = _find_container(data, path)
         is_nested = len(path) > 1 and isinstance(value, Serialized)  # SB3 reads it as a plain object there
         container[_find_index(container, path, may_append=True)] = value.to_json() if is_nested else thaw(value)
@@ -166,6 +173,12 @@ def _parse_target(target: str) -> list[str]:
 
 def _render_pointer(path: Iterable[str]) -> str:
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def _suggest_pointer(key: str, data: Mapping[str, Any]) -> str:
+    """Return the hint for a key that would be the place of a value with a slash before it; empty for any other."""
+    first, slash, _ = key.partition("/")
+    return f"did you mean {quote(f'/{key}')}?" if slash and first in data else ""
 
 
 def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
@@ -199,7 +212,7 @@ def _find_index(container: Any, path: list[str], *, may_append: bool = False) ->
     else:
         what = "key"
     if len(path) == 1:
-        raise MissingEntryError(part, present=container, what=what)
+        raise MissingEntryError(part, present=container, what=what, hint=_suggest_pointer(part, container))
     names = range(len(container)) if isinstance(container, list) else container
     present = (_render_pointer([*path[:-1], str(name)]) for name in names)
     raise MissingEntryError(_render_pointer(path), present=present, what=what)

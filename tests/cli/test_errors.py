@@ -43,7 +43,7 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
          "if you trust the size, pass --limit total_bytes=VALUE"),
         (["edit", "ppo-cartpole.zip", "-o", "ppo-cartpole.zip", "--set", "gamma=0.5"], "--in-place writes over it"),
         (["edit", "ppo-cartpole.zip", "-o", "b.zip", "--set", "gamma=high"],
-         "put a text in double quotes: --set 'gamma=\"...\"'"),
+         "expected a number or a serialized value"),
         (["convert", "ppo-cartpole.zip", "-o", "there.safetensors"], "--force overwrites it"),
         (["convert", "ppo-cartpole.zip", "-o", "a.onnx"], "sbformat export does"),
         (["rebuild", "policy.pth", "-o", "a.zip"],
@@ -144,6 +144,28 @@ def test_the_exit_status_for_damage(
         found.append(main([command, "agent.zip", *map(str, OPTIONS[command])]))
     capsys.readouterr()
     assert tuple(found) == STATUSES[command]
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("gamma=abc", ["sbformat: --set gamma=abc: invalid: not a JSON value (expected JSON: Expecting value)",
+                       "  hint: expected a number or a serialized value"]),
+        ('policy_kwargs={"net_arhc": [8, 8]}',
+         [f"sbformat: {PPO}: invalid: policy_kwargs/net_arhc: SB3 cannot make the network: ActorCriticPolicy has no "
+          "argument of this name; did you mean net_arch?"]),
+    ],
+)  # fmt: skip
+def test_what_set_has_wrong_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, value: str, error: list[str]
+) -> None:
+    lines = fail(capsys, "edit", PPO, "-o", tmp_path / "a.zip", "--set", value)
+    assert " ".join(lines).split() == " ".join(error).split()
+
+
+def test_a_new_warning_has_its_key(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["edit", str(PPO), "-o", str(tmp_path / "a.zip"), "--set", "gamma=9.98"]) == 0
+    assert "new warning: data /gamma: expected a number in [0, 1]" in capsys.readouterr().out
 
 
 def test_many_problems_are_lines_before_the_hint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

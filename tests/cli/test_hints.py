@@ -199,9 +199,11 @@ def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_pat
     output = ["-o", tmp_path / "a.zip"]
     for text, hint in (
         (".98", "JSON wants 0.98 instead of .98: --set gamma=0.98"),
-        ("hello", "put a text in double quotes: --set 'gamma=\"...\"'"),
+        ("hello", "expected a number or a serialized value"),
     ):
         assert fail(capsys, "edit", PPO, *output, "--set", f"gamma={text}").endswith(f"; {hint}")
+    message = fail(capsys, "edit", PPO, *output, "--set", "tensorboard_log=logs")
+    assert message.endswith("; put a text in double quotes: --set 'tensorboard_log=\"...\"'")
 
 
 def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,7 +131,7 @@ def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> Non
         (["--map", "__main__.Net=mymodule.Net"], "unsupported"),
         (["--map", "__main__.Net=mymodule.Net", "--map", "__main__.Net=mymodule.Other"], "unsupported"),
         (["--set", 'policy_kwargs={"net_arch":[32]}'], "unsupported"),
-        (["--set", "learning_rate=fast"], "data failure"),
+        (["--set", "learning_rate=fast"], "invalid"),
         (["--set", 'learning_rate="fast"'], "invalid"),
         (["--set", "nonsense=1"], "missing"),
     ],
