@@ -46,6 +46,7 @@ _INDENT: Final = "    "  # before the lines of a table
 _COPIED_BYTES: Final = 1 << 20
 _CELL: Final = 32_000  # characters of a cell of CSV; Excel has room for 32,767
 _NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_ESCAPE_SEQUENCE: Final = r"\x1b\[[0-?]*[ -/]*[@-~]"  # of a terminal
 _LONGEST_INTEGER: Final = 4000  # bits of an integer that Python converts to decimal digits without refusing
 
 
@@ -429,6 +430,33 @@ class Form(Record):
             about = f"{report['file']}: " if "file" in report else ""
             return [{**name, "message": f"{about}{report['message']}"}]
         return ({**name, **row} for row in self.list_rows(report))
+
+
+def report_warnings(
+    path: str,
+    work: Callable[[], Report],
+    *,
+    outputs: Sequence[str] = (),
+    advise: Callable[[str], tuple[str, str]] = lambda text: (text, ""),
+) -> tuple[Report, list[tuple[str, str]]]:
+    """Return the report of a command on one file, and its warnings for users, each once, which are printed.
+
+    Those for developers are left out, and so are escape sequences: gymnasium colours its own, also where no terminal
+    shows them.
+
+    :param advise: returns the text of a warning, and what to do about it
+    """
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        report = _files.report_errors(path, work, outputs=outputs)
+    texts = dict.fromkeys(re.sub(_ESCAPE_SEQUENCE, "", str(warning.message)) for warning in caught)
+    found = [advise(text) for text in texts]
+    for text, hint in found:
+        warn(f"warning: {escape(text, 1000)}", escape(hint, 1000))
+    return report, found
 
 
 def run_one(args: argparse.Namespace, work: Callable[[], Report], form: Form, *outputs: str) -> int:

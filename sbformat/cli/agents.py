@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 _NO_STATISTICS: Final = "none"
-_ESCAPE_SEQUENCE: Final = r"\x1b\[[0-?]*[ -/]*[@-~]"  # of a terminal
 _POLICY_KWARGS: Final = "--policy-kwargs"
 _ENV_KWARGS: Final = "--env-kwargs"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
@@ -225,29 +224,14 @@ def _raise_as_invalid() -> Iterator[None]:
 def _report(
     args: argparse.Namespace, work: Callable[[], dict[str, Any]], outputs: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the report of a command, and print its warnings for users, each once; JSON has both.
-
-    Those for developers are left out. JSON also has the files that were chosen in a folder.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        report = _files.report_errors(args.path, work, outputs=outputs)
-    found = [_advise(args, text) for text in dict.fromkeys(_clean(str(warning.message)) for warning in caught)]
-    for text, hint in found:
-        _output.warn(f"warning: {escape(text, 1000)}", escape(hint, 1000))
+    """Return the report of a command, and print its warnings; JSON has both, and the files chosen in a folder."""
+    advise = partial(_advise, args)
+    report, found = _output.report_warnings(args.path, work, outputs=outputs, advise=advise)
     if report["outcome"] == "ok":
         chosen = getattr(args, "chosen", None)
         files = None if chosen is None else {"agent": chosen.path, "vecnormalize": chosen.statistics}
         report = {**report, "chosen": files, "warnings": ["; ".join(filter(None, pair)) for pair in found]}
     return report
-
-
-def _clean(text: str) -> str:
-    """Return a warning without escape sequences: gymnasium colours its own, also where no terminal shows them."""
-    import re
-
-    return re.sub(_ESCAPE_SEQUENCE, "", text)
 
 
 def _advise(args: argparse.Namespace, text: str) -> tuple[str, str]:

@@ -23,7 +23,8 @@ _OUTPUT: Final = opt.output_file("the archive to write")
 BUNDLE: Final = opt.Command(
     example="sbformat bundle agent.zip --vecnormalize vecnormalize.pkl -o bundle.zip",
     description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
-    "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives both files back.",
+    "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives back the agent, and "
+    "statistics that VecNormalize.load of SB3 loads.",
     options=(
         opt.option("path", "FILE", f"an archive{opt.STDIN}"),
         opt.option(
@@ -35,14 +36,15 @@ BUNDLE: Final = opt.Command(
         ),
         _OUTPUT,
         opt.flag("--force", "overwrite OUT, and statistics that FILE has already"),
-        opt.flag("--allow-mismatch", "accept statistics whose shape is not that of the agent's observations"),
+        opt.flag("--allow-mismatch", "accept statistics of another shape or space than those of the agent"),
         opt.reading(),
     ),
 )
 UNBUNDLE: Final = opt.Command(
     example="sbformat unbundle bundle.zip -o agent.zip --vecnormalize vecnormalize.pkl",
     description="Write the archive that a bundle was made of, every entry byte for byte, and a vecnormalize.pkl "
-    "that VecNormalize.load of the target's SB3 takes. Both files are written, or none.",
+    "that VecNormalize.load of the target's SB3 takes: the statistics, settings and spaces, without the random "
+    "generators and render modes of the file that was bundled. Both files are written, or none.",
     options=(
         opt.option("path", "FILE", f"an archive that sbformat bundle made{opt.STDIN}"),
         _OUTPUT,
@@ -56,7 +58,8 @@ UNBUNDLE: Final = opt.Command(
 
 def run_bundle(args: argparse.Namespace) -> int:
     """Bundle; return 2 when it failed."""
-    return _output.run_one(args, lambda: _bundle(args), _output.Form(_print_bundle), args.output)
+    report, _ = _output.report_warnings(args.path, lambda: _bundle(args), outputs=[args.output])
+    return _output.finish(args, report, _output.Form(_print_bundle))
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
@@ -156,5 +159,7 @@ def _print_bundle(printer: _output.Plain, report: dict[str, Any]) -> None:
 
 def _print_unbundle(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line(f"{escape(report['output'], 1000)}: the archive")
-    printer.line(f"{escape(report['statistics_output'], 1000)}: the statistics")
+    printer.line(
+        f"{escape(report['statistics_output'], 1000)}: the statistics, without random generators and render modes"
+    )
     _print_statistics(printer, report["vecnormalize"])

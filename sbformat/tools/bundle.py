@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import TYPE_CHECKING
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.formats.vecnormalize.bundled import ENTRIES, has_entries, read_entries, write_entries
 from sbformat.formats.vecnormalize.pickles import read_vecnormalize
-from sbformat.formats.vecnormalize.values import VecNormalize, require_fit
+from sbformat.formats.vecnormalize.values import VecNormalize, describe_other_spaces, require_fit
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
@@ -37,6 +38,7 @@ def bundle(
 ) -> Archive:
     """Return an archive that also contains normalisation statistics, in two more entries (STATISTICS.md 17.5).
 
+    A warning says whether the statistics are of another space than the agent, although of the same shape.
     SB3 ignores these entries and loads the agent as before. They are JSON and safetensors; :func:`unbundle` and
     :func:`sbformat.read_vecnormalize` read them. Every other entry stays byte for byte. ::
 
@@ -47,7 +49,7 @@ def bundle(
     :param vecnormalize: statistics, or what :func:`sbformat.read_vecnormalize` takes
     :param overwrite: replace statistics that the archive already contains
     :param allow_mismatch: accept statistics whose shape is not that of the agent's observations, which is right when a
-        wrapper such as ``VecFrameStack`` comes between the two
+        wrapper such as ``VecFrameStack`` comes between the two, and those of other spaces without a warning
     :param limits: for reading
     :raises ValidationError: when the statistics do not fit the observation space of the agent; ``problems`` lists all
         mismatches
@@ -62,11 +64,15 @@ def bundle(
     if has_entries(archive) and not overwrite:
         message = "the archive already contains statistics (it is a bundle)"
         raise UnsupportedError(message, hint="overwrite=True or --force replaces them")
+    spaces: dict[str, object] = {}
+    for name in ("observation_space", "action_space"):
+        with contextlib.suppress(SbformatError):  # unknown
+            spaces[name] = archive.decode(name)
     if not allow_mismatch:
-        space = None  # unknown
-        with contextlib.suppress(SbformatError):
-            space = archive.decode("observation_space")
-        require_fit(vecnormalize, space, "allow_mismatch=True or --allow-mismatch accepts them")
+        otherwise = "allow_mismatch=True or --allow-mismatch accepts them"
+        require_fit(vecnormalize, spaces.get("observation_space"), otherwise)
+        for sentence in describe_other_spaces(vecnormalize, spaces):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
     return archive.replace(extra=write_entries(vecnormalize, archive.limits))
 
 

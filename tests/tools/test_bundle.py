@@ -650,6 +650,30 @@ def test_statistics_by_key_are_compared_key_by_key() -> None:
     assert misfits(archive, read_vecnormalize(pickled(four()))) == [("obs_rms", "shape")]
 
 
+def test_statistics_of_another_space_are_bundled_with_a_warning(tmp_path: Path, capsys: Capture) -> None:
+    def of(space: Any, actions: Any, **changes: Any) -> VecNormalize:
+        rms = RunningMeanStd(np.zeros(space.shape), np.ones(space.shape), 1.0)
+        return VecNormalize(obs_rms=rms, norm_reward=False, observation_space=space, action_space=actions, **changes)
+
+    archive = sbformat.read(PPO)
+    found, actions = archive.decode("observation_space"), Discrete("gymnasium", 2, 0, "<i8", None)
+    assert isinstance(found, Box)
+    space, gym = (
+        Box(library, found.shape, found.dtype, found.low, found.high, None) for library in ("gymnasium", "gym")
+    )
+    sbformat.bundle(archive, of(gym, actions))  # the same space of another library
+    sbformat.bundle(with_observations(numbers(3, 8, 9)), of(numbers(8, 9, 3), actions))  # channels are moved
+    with pytest.warns(UserWarning, match=r"of another space: observation_space: Box\(.* instead of Box\(.*") as caught:
+        sbformat.bundle(archive, of(numbers(4), actions))
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"another space: action_space: Box\(.* instead of Discrete\(2\)"):
+        sbformat.bundle(archive, of(space, numbers(1)))
+    path = tmp_path / "statistics.pkl"
+    sbformat.write_vecnormalize(of(space, numbers(1)), path)
+    assert main(["bundle", str(PPO), "--vecnormalize", str(path), "-o", str(tmp_path / "o.zip")]) == 0
+    assert capsys.readouterr().err.startswith("sbformat: warning: the statistics are of another space: action_space: ")
+
+
 def test_images_may_have_their_channels_last_in_the_statistics() -> None:
     archive = with_observations(numbers(3, 8, 9))
 

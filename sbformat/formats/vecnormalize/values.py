@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, Type
 
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, ValidationError, escape, quote
 from sbformat.known.spaces import Space
-from sbformat.pkl.numpy import ITEM_SIZES
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
 from sbformat.pth.compare import Mismatch
 from sbformat.pth.values import refuse, refuse_unsupported
 
@@ -473,6 +473,54 @@ def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Misma
             yield Mismatch(path, "unexpected", f"the observations of the agent have no key {quote(key, 80)}")
         elif key in statistics:
             yield from _find_shape_mismatch(path, statistics[key].shape, parts[key])
+
+
+def describe_other_spaces(vecnormalize: VecNormalize, spaces: Mapping[str, object]) -> Iterator[str]:
+    """Yield a sentence for each space of an agent that is another than that of the statistics.
+
+    Observations are compared where they have the same shape: :func:`find_mismatches` is about the others, which a
+    wrapper may have changed.
+
+    :param spaces: by key of ``data``; those that are not known are not compared
+    """
+    from sbformat.values.render import render_line
+
+    for name, space in spaces.items():
+        found = getattr(vecnormalize, name)
+        if not isinstance(space, Space) or not isinstance(found, Space) or _is_same_space(found, space):
+            continue
+        ones, others = found.parts(), space.parts()
+        shared = ones.keys() & others.keys()
+        if name == "action_space" or any(
+            ones[key].shape == others[key].shape and not _is_same_space(ones[key], others[key]) for key in shared
+        ):
+            texts = [render_line(one, name) for one in (found, space)]
+            which = f"{texts[0]} instead of {texts[1]}" if texts[0] != texts[1] else f"{texts[0]} with other bounds"
+            yield f"the statistics are of another space: {name}: {which}"
+
+
+def _is_same_space(one: Any, other: Any) -> bool:
+    """Return whether two spaces are equal, whichever library they are of; shared parts are compared once."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(one, other)]
+    while waiting:
+        left, right = waiting.pop()
+        if (id(left), id(right)) in seen:
+            continue
+        seen.add((id(left), id(right)))
+        if isinstance(left, Space) and type(left) is type(right):
+            names = [name for name, kind in left.plain_fields.items() if kind != "flags"]
+            waiting += [(getattr(left, name), getattr(right, name)) for name in names]
+        elif isinstance(left, ArrayInfo) and isinstance(right, ArrayInfo):
+            if (left.dtype, left.shape, left.read()) != (right.dtype, right.shape, right.read()):
+                return False
+        elif isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+            waiting += [(left[key], right[key]) for key in left]
+        elif isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+            waiting += zip(left, right)
+        elif left is not right and (isinstance(left, (Space, dict, tuple)) or left != right):
+            return False
+    return True
 
 
 def _find_shape_mismatch(path: str, shape: tuple[int, ...], space: Space) -> Iterator[Mismatch]:
