@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 from typing import Final
 
-import sbformat.limits
-from sbformat.limits import Limits
+from sbformat.cli._tables import list_limits
 
 _INTRODUCTION: Final = """# Limits
 
@@ -26,41 +22,19 @@ $ sbformat inspect tests/archives/ppo-cartpole.zip --limit json_bytes=1GiB --lim
 ...
 ```
 
-Sizes on the command line may have a unit. A file that needs more raises a `LimitError`. Its message has the name of the
+`sbformat help limits` prints this table. Sizes on the command line may have a unit. A file that needs more raises a `LimitError`. Its message has the name of the
 limit, its value, and the amount that the file needs. Raise a limit only for a file whose size you know.
 [Section 8](../../schema/FORMAT.md#8-limits) of the format has the rules for readers in any language.
 
 | limit | default | what it bounds |
 |---|---|---|
 """
-_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
-
-
-def render_size(name: str, value: int) -> str:
-    """Return a default as the table shows it: sizes in binary units, counts with separators."""
-    if name.endswith("_bytes"):
-        for unit, factor in _UNITS:
-            if value >= factor and value % factor == 0:
-                return f"{value // factor} {unit}"
-    return f"{value:,}"
-
-
-def read_descriptions() -> dict[str, str]:
-    """Return the text below each field of ``Limits``, on one line."""
-    (cls,) = ast.parse(inspect.getsource(sbformat.limits.Limits)).body
-    assert isinstance(cls, ast.ClassDef)  # noqa: S101 -- it is a class
-    found: dict[str, str] = {}
-    for field, text in zip(cls.body, cls.body[1:]):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            found[field.target.id] = " ".join(ast.literal_eval(text.value).split())
-    return found
 
 
 def render_limits() -> str:
     """Return the page."""
-    texts = read_descriptions()
     rows = [
-        f'| <span id="{name}">`{name}`</span> | {render_size(name, value)} | {re.sub("``", "`", texts[name])} |'
-        for name, value in Limits()._asdict().items()
+        f'| <span id="{name}">`{name}`</span> | {size} | {text.replace("``", "`")} |'
+        for name, size, text in list_limits()
     ]
     return _INTRODUCTION + "\n".join(rows) + "\n"

@@ -43,11 +43,12 @@ ALIASES: Final = {"upgrade": "rebuild"}
 """Second names of commands."""
 _OTHER_WORDS: Final = {
     **dict.fromkeys(("update", "migrate", "modernize", "port", "repair", "fix"), "rebuild"),
-    **dict.fromkeys(("info", "show", "list", "cat", "print"), "inspect"),
+    **dict.fromkeys(("info", "show", "list", "cat", "print", "load", "open", "read", "view"), "inspect"),
     **dict.fromkeys(("check", "verify", "lint"), "validate"),
     **dict.fromkeys(("compare", "cmp"), "diff"),
     **dict.fromkeys(("set", "change", "modify"), "edit"),
     **dict.fromkeys(("run", "act", "enjoy"), "predict"),
+    "version": "--version",
 }
 """Other words for a command, which are not names of it: the error for one names the command."""
 _SHORTEST: Final = 3
@@ -64,14 +65,13 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are laid out as those of files, with the usage before them."""
+    """A parser whose errors are laid out as those of files, without the usage, which is long."""
 
     def error(self, message: str) -> NoReturn:
-        """Write the usage and the error, and exit; a line feed in the message is before its hint."""
+        """Write the error and exit; a line feed in the message is before its hint."""
         from sbformat.cli._files import lay_out
 
         text, _, hint = message.partition("\n")
-        self.print_usage(sys.stderr)
         self.exit(_EXIT_COULD_NOT, lay_out(f"{self.prog}: error: {text}", hint or f"see {self.prog} --help"))
 
 
@@ -105,7 +105,8 @@ def build_parser(*words: str) -> Parser:
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
         "or export their agents; put what is known of many into one table. No code in a file is ever executed.",
-        epilog="sbformat help COMMAND shows its options. Exit status: 0 success, 1 findings, 2 failure.",
+        epilog="sbformat help COMMAND shows its options, sbformat help environment the variables SBFORMAT_... that set "
+        "defaults. Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"sbformat {sbformat.__version__}")
@@ -203,6 +204,8 @@ def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
         raise SystemExit(_EXIT_COULD_NOT)
     if arguments[0] not in (*COMMANDS, *ALIASES) and not arguments[0].startswith("-"):
         parser.error(explain_command(arguments[0], COMMANDS))
+    if problem := _explain_first(arguments, parser):
+        parser.error(problem)
     for argument in arguments[: arguments.index("--")] if "--" in arguments else arguments:
         if argument[:1] == "-" and len(argument) > 1 and os.path.lexists(argument):
             from sbformat.errors import quote
@@ -240,6 +243,23 @@ def explain_command(word: str, commands: Collection[str]) -> str:
     return f"there is no command {quote(word, 60)}\n{hint}"
 
 
+def _explain_first(arguments: Sequence[str], parser: Parser) -> str:
+    """Return the error for an option before the command that is not one of the program; empty if there is none."""
+    from sbformat.errors import escape
+
+    first = arguments[0].partition("=")[0]
+    own = list(parser._option_string_actions)  # noqa: SLF001 -- argparse lists them nowhere else
+    is_own = first in own or (first.startswith("--") and any(name.startswith(first) for name in own))
+    if not first.startswith("-") or is_own:
+        return ""
+    at = next((at for at, word in enumerate(arguments) if word in COMMANDS or word in ALIASES), None)
+    if at is None:
+        close = find_nearest(first, own)
+        return f"unrecognized arguments: {escape(first)}" + (f"\ndid you mean {close}?" if close else "")
+    words = " ".join(map(escape, (arguments[at], *arguments[:at], *arguments[at + 1 :])))
+    return f"options of a command come after it\nsbformat {words}"
+
+
 def _explain_options(extra: Sequence[str], parser: argparse.ArgumentParser) -> str:
     """Return the error for arguments that a command does not have, and in a second line its hint."""
     from sbformat.errors import escape
@@ -252,12 +272,13 @@ def _explain_options(extra: Sequence[str], parser: argparse.ArgumentParser) -> s
 
 
 def find_nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that is most like a word: the one it begins, or one with few other letters."""
+    """Return the name that is most like a word: the one it begins, one with few other letters, or that contains it."""
     import difflib
 
     names = list(names)
     begun = [name for name in names if len(word) >= _SHORTEST and name.startswith(word.lower())]
     close = begun or difflib.get_close_matches(word.lower()[:60], names, n=1)
+    close = close or [name for name in names if len(word) >= _SHORTEST and word.lower() in name]
     return close[0] if close else None
 
 

@@ -146,10 +146,10 @@ def parse_limit(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if name not in Limits._fields:
-        import difflib
+        from sbformat.cli import find_nearest
 
-        close = difflib.get_close_matches(name[:60], Limits._fields, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"available: {', '.join(Limits._fields)}"
+        close = find_nearest(name, Limits._fields)
+        hint = f"did you mean {close}?" if close else "sbformat help limits lists them"
         raise argparse.ArgumentTypeError(f"unknown limit {escape(name)}\n{hint}")
     number = _parse_size(name, value.strip())
     if name in _DEPTHS and number > _DEEPEST:
@@ -406,6 +406,7 @@ VARIABLES: Final[dict[str, Callable[[str], Any]]] = {
     "verbose": parse_switch,
 }
 """The options that have a variable, ``SBFORMAT_JOBS``, and what parses its value. Every limit has one, too."""
+_ALIKE: Final = 0.75  # of the letters of two names, so that one may be the other misspelled
 _INSTEAD: Final = {"jobs": "dask", "quiet": "verbose", "verbose": "quiet"}
 """Options that exclude each other: one that is given replaces the variable of the other."""
 LIMIT_PREFIX: Final = f"{PREFIX}LIMIT_"
@@ -434,6 +435,8 @@ def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) 
         text = os.environ.get(f"{PREFIX}{option_name.upper()}")
         if option_name in args and text and not is_given:
             setattr(args, option_name, _parse_variable(f"{PREFIX}{option_name.upper()}", parse, text))
+    if not getattr(args, "quiet", False):
+        _warn_about_names()
     if "limit" in args:
         found = sorted(name for name, text in os.environ.items() if name.startswith(LIMIT_PREFIX) and text)
         limits = [_parse_variable(name, partial(_parse_limit_of, name), os.environ[name]) for name in found]
@@ -446,6 +449,25 @@ def complete_options(args: argparse.Namespace, parser: argparse.ArgumentParser) 
     for option_name, value in _DEFAULTS.items():
         if getattr(args, option_name, value) is None:
             setattr(args, option_name, value)
+
+
+def _warn_about_names() -> None:
+    """Warn about each variable whose name is nearly one of ours: it sets nothing.
+
+    Others that begin so are left alone: programs around this one may have them.
+    """
+    for name, text in sorted(os.environ.items()):
+        word = name.removeprefix(PREFIX).lower()
+        if not name.startswith(PREFIX) or not text or word in VARIABLES or name.startswith(LIMIT_PREFIX):
+            continue
+        from difflib import get_close_matches
+
+        from sbformat.cli._files import write_remark
+
+        close = get_close_matches(word[:60], VARIABLES, n=1, cutoff=_ALIKE)
+        if close:
+            hint = f"did you mean {PREFIX}{close[0].upper()}?"
+            write_remark(f"warning: the environment variable {escape(name)} is not known", hint)
 
 
 def _parse_limit_of(variable: str, text: str) -> tuple[str, int]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})  # names of arguments that are files
 _COMMAND: Final = "COMMAND"  # name of the argument that is a command
+_LONGEST: Final = 600  # characters of a cell
+_TABLES: Final = ("limits", "environment")
 COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
     description="Write a script that completes commands, options, their values and files in a shell. The script "
@@ -22,8 +24,13 @@ COMPLETION: Final = opt.Command(
 )
 HELP: Final = opt.Command(
     example="sbformat help scan",
-    description="Print the help of all commands, or of one, as --help does.",
-    options=(opt.option("name", _COMMAND, "a command; without it, all are listed", nargs="?"),),
+    description="Print the help of all commands, or of one, as --help does; or a table: of the limits of readers, or of "
+    "the environment variables that set defaults.",
+    options=(
+        opt.option(
+            "name", _COMMAND, "a command, limits or environment; without it, all commands are listed", nargs="?"
+        ),
+    ),
 )
 
 
@@ -42,15 +49,18 @@ def run_completion(args: argparse.Namespace) -> int:
             if action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
             elif action.metavar == _COMMAND:
-                action.choices = [*parser.commands, *ALIASES]
+                action.choices = [*parser.commands, *ALIASES, *_TABLES]
     sys.stdout.write(f"{shtab.complete(parser, args.shell).rstrip()}\n")
     return _files.EXIT_FINE
 
 
 def run_help(args: argparse.Namespace) -> int:
-    """Print the help of all commands, or of one."""
+    """Print the help of all commands or of one, or a table."""
     from sbformat.cli import ALIASES, build_parser, explain_command
 
+    if args.name in _TABLES:
+        _print_tables(args.name)
+        return _files.EXIT_FINE
     if args.name is None:
         build_parser("--help").print_help()
         return _files.EXIT_FINE
@@ -60,3 +70,19 @@ def run_help(args: argparse.Namespace) -> int:
         raise opt.UsageError(explain_command(args.name, parser.commands))
     parser.commands[name].print_help()
     return _files.EXIT_FINE
+
+
+def _print_tables(name: str) -> None:
+    """Print the limits, or the environment variables."""
+    from sbformat.cli import _output, _tables, build_parser
+
+    printer = _output.make_printer()
+    if name == "limits":
+        header = ("limit", "default", "what it bounds")
+        printer.table("limits, for --limit NAME=VALUE", header, _tables.list_limits(), longest=_LONGEST)
+        return
+    parsers = build_parser().commands.values()
+    header = ("variable", "instead of", "value")
+    printer.table("environment variables", header, _tables.list_variables(parsers), longest=_LONGEST)
+    rows = [(variable, f"--limit {limit}=VALUE", size) for variable, limit, size in _tables.list_limit_variables()]
+    printer.table("of limits", ("variable", "instead of", "default"), rows)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
 from sbformat.cli import _options as opt
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.errors import UnsupportedError, escape
 from sbformat.io.opening import is_folder
 from sbformat.rendering import count_noun
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _AFTER_SLASH: Final = chr(ord("/") + 1)
 _LISTED: Final = 10
 _DIGITS: Final = 3
-_SENTENCE: Final = 600
-_MESSAGE: Final = 100  # characters of a message without ``--verbose``
+_MESSAGE: Final = 600  # characters of a message without ``--verbose``; a terminal folds it
 _BECAME: Final = " became "
 _SIDES: Final = 2
 CSV_COLUMNS: Final = (
@@ -33,15 +32,17 @@ CSV_COLUMNS: Final = (
     "relative_change", "differing", "numel", "old", "new",
 )  # fmt: skip
 """A row for each change, and for each entry that cannot be decoded."""
-_HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
+_NORM: Final = "norm of the difference"
+_HEADER: Final = ("where", "what", "how", _NORM, "relative change")
 _NORMS: Final = (3, 4)
-_TENSORS: Final = ("state dict", "equal", "within the tolerance", "different", "max abs difference", "l2 norm")
+_TENSORS: Final = ("state dict", "equal", "within the tolerance", "different", "max abs difference", _NORM)
 
 DIFF: Final = opt.Command(
     example="sbformat diff before.zip after.zip",
     description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
     "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
-    "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
+    "Exit status 1 when they differ, or when one has an entry that cannot be decoded; with -q only the first line: how "
+    "many differences there are.",
     options=(
         opt.option("path", "A", f"an archive, a .pth file, or a folder with one agent{opt.STDIN}"),
         opt.option("other", "B", f"the archive to compare it with{opt.STDIN}"),
@@ -191,11 +192,11 @@ def _print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> Non
         message = row["message"] if opt.shows_whole() else _shorten_message(row["message"])
         norms = (_render_norm(row["l2_difference"]), _render_norm(row["relative_change"]))
         tables.setdefault(row["entry"], []).append((row["loc"] or "(all of it)", row["kind"], message, *norms))
-    for entry, rows in tables.items():
+    for entry, rows in sorted(tables.items(), key=lambda item: OPTIMIZER_WORD in item[0]):
         has_norms = any(any(row[at] for at in _NORMS) for row in rows)
         width = len(_HEADER) if has_norms else _NORMS[0]
         shown = [row[:width] for row in _shorten_changes(rows)]
-        printer.table(escape(entry), _HEADER[:width], shown, right=_NORMS)
+        printer.table(escape(entry), _HEADER[:width], shown, right=_NORMS, longest=_MESSAGE)
 
 
 def _shorten_message(message: str) -> str:
@@ -262,7 +263,8 @@ def _shorten_changes(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
     path, other = (escape(report[key], 1000) for key in ("path", "other"))
     printer.line(f"{path} -> {other}: {_describe_result(report)}")
-    _print_changes(printer, report["changes"])
+    if opt.is_quiet():
+        return
     has_tolerance = bool(report["rtol"] or report["atol"])
     rows = [
         (
@@ -273,15 +275,16 @@ def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
             None if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
             _render_norm(row["l2_difference"]),
         )
-        for row in report["state_dicts"]
+        for row in sorted(report["state_dicts"], key=lambda row: OPTIMIZER_WORD in row["name"])
         if row["different"] or row["close"]
     ]
     printer.table("tensors", _TENSORS, rows, right=range(1, len(_TENSORS)), leaves_out=(2,))
+    _print_changes(printer, report["changes"])
     unreadable = [
         (row["entry"], report["path" if row["side"] == "first" else "other"], row["outcome"], row["message"])
         for row in report["unreadable"]
     ]
-    printer.table("cannot be decoded", ("entry", "file", "outcome", "why"), unreadable, longest=_SENTENCE)
+    printer.table("cannot be decoded", ("entry", "file", "outcome", "why"), unreadable, longest=_MESSAGE)
 
 
 def _describe_result(report: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from sbformat.data import LargeValue, Serialized, equal_json, has_pickle
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, escape, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST
+from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth import (
     Device,
@@ -391,6 +392,7 @@ def _decode_all(name: str, archive: Archive) -> None:
 _SHOWN: Final = 60
 _TEXT: Final = 1000  # characters of a version or a field of the system info
 _NAMED: Final = 3
+_PICKLED_IN: Final = ", pickled in "
 _ABSENT: Final = object()
 
 
@@ -432,9 +434,9 @@ def _describe_json_change(left: object, right: object, first: _Description, seco
         return _describe_change(old, new)
     if left.pickle != right.pickle and first.value == second.value and _is_same_value(left, right):
         sizes = f"{len(left.pickle):,} and {len(right.pickle):,} bytes"
-        return f"{old.rpartition(', pickled in ')[0] or old}: same value, pickled differently ({sizes})"
+        return f"{old.rpartition(_PICKLED_IN)[0] or old}: same value, pickled differently ({sizes})"
     if old != new:
-        return _describe_change(old, new)
+        return _describe_hidden_change(left, right, old, new) or _describe_change(old, new)
     if left.pickle != right.pickle:
         return f"{old}: other bytes in the pickle"
     names = [repr(escape(key)) for key in {**left.hints, **right.hints} if left.hints.get(key) != right.hints.get(key)]
@@ -443,6 +445,24 @@ def _describe_json_change(left: object, right: object, first: _Description, seco
         return f"{old}: same pickle, other text of base64"
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{old}: same pickle, other description ({', '.join(names[:_NAMED])}{more})"
+
+
+def _describe_hidden_change(left: Serialized, right: Serialized, old: str, new: str) -> str:
+    """Describe two spaces whose texts are equal but for the size; empty for any other values."""
+    (shown, size, old_size), (other, _, new_size) = (text.rpartition(_PICKLED_IN) for text in (old, new))
+    if not size or shown != other:
+        return ""
+    try:
+        one, two = decode(left), decode(right)
+    except SbformatError:
+        return ""
+    if not isinstance(one, Space) or not isinstance(two, Space):
+        return ""
+    if one.library != two.library:
+        sides = ((one.library, old_size), (two.library, new_size))
+        return " became ".join(f"{shown} of {library}{_PICKLED_IN}{nbytes}" for library, nbytes in sides)
+    sizes = f"{old_size.removesuffix(' bytes')} and {new_size}"
+    return f"{shown}: its random generator differs ({sizes})" if one.random != two.random else ""
 
 
 def _is_same_value(left: Serialized, right: Serialized) -> bool:
@@ -471,7 +491,7 @@ def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Descrip
         return _Description(f"a broken pickle of {size}", {"kind": "broken pickle", "bytes": value.nbytes})
     reference = class_reference(value)
     text = (
-        f"{render_line(decoded, loc[1:])}, pickled in {size}" if reference is None else f"the class {escape(reference)}"
+        f"{render_line(decoded, loc[1:])}{_PICKLED_IN}{size}" if reference is None else f"the class {escape(reference)}"
     )
     return _Description(text, renderer.render(decoded, loc[1:]))
 

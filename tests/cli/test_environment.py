@@ -117,3 +117,25 @@ def test_every_variable_is_on_the_page() -> None:
     assert missing == []
     assert "| `NO_COLOR` | " in page
     assert "%(" not in page
+
+
+def test_a_variable_that_is_misspelled_is_a_warning(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SBFORMAT_COLOUR", "never")
+    monkeypatch.setenv("SBFORMAT_PATH", "of another program")
+    assert main(["inspect", str(PPO)]) == 0
+    warning = "sbformat: warning: the environment variable SBFORMAT_COLOUR is not known\n"
+    assert capsys.readouterr().err == f"{warning}  hint: did you mean SBFORMAT_COLOR?\n"
+    assert main(["inspect", "-q", str(PPO)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_help_prints_the_tables_of_the_pages(capsys: Capture) -> None:
+    assert main(["help", "limits"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"    {name} " in out for name in sbformat.Limits._fields)
+    assert main(["help", "environment"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"    SBFORMAT_{name.upper()} " in out for name in _options.VARIABLES)
+    assert all(f"    SBFORMAT_LIMIT_{name.upper()} " in out for name in sbformat.Limits._fields)
+    assert main(["help"]) == 0
+    assert "sbformat help environment" in " ".join(capsys.readouterr().out.split())

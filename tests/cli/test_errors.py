@@ -22,7 +22,7 @@ SITE = "https://sbformat.github.io/sbformat/"
 
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
-    """Run a command that fails; the lines of its error, without the usage."""
+    """Run a command that fails; the lines of its error."""
     try:
         status = main([str(arg) for arg in args])
     except SystemExit as ended:

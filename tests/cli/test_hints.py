@@ -23,7 +23,7 @@ SHELLS = "some shells remove them; @FILE reads a file"
 
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """Run a command that fails; what it writes to standard error, without the usage."""
+    """Run a command that fails; what it writes to standard error."""
     try:
         status = main([str(arg) for arg in args])
     except SystemExit as ended:
@@ -43,6 +43,11 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
         (["vaildate", "x"], "there is no command 'vaildate'; did you mean validate?"),
         (["migrate", "x"], "there is no command 'migrate'; sbformat rebuild does that"),
         (["Compare", "x", "y"], "there is no command 'Compare'; sbformat diff does that"),
+        (["version"], "there is no command 'version'; sbformat --version does that"),
+        (["--verison"], "unrecognized arguments: --verison; did you mean --version?"),
+        (["--long", "inspect", "x"], "options of a command come after it; sbformat inspect --long x"),
+        (["inspect", "x", "--limit", "json=3"], "unknown limit json; did you mean json_bytes?"),
+        (["inspect", "x", "--limit", "qqqq=3"], "unknown limit qqqq; sbformat help limits lists them"),
         (["xyz"], "there is no command 'xyz'; available: inspect, report, "),
         (["help", "xyz"], "there is no command 'xyz'; available: inspect, report, "),
         (["help", "insp"], "there is no command 'insp'; did you mean inspect?"),
@@ -280,7 +285,7 @@ def test_limits_have_units(value: str, number: int) -> None:
         ("json_bytes=" + "9" * 30, "got 9999"),
         ("tensors=5MB", "tensors is a number of items, not of bytes: expected a whole number, got 5MB"),
         ("tensor=5", "unknown limit tensor; did you mean tensors?"),
-        ("q=5", "unknown limit q; available: outer_entries, "),
+        ("q=5", "unknown limit q; sbformat help limits lists them"),
         ("json_depth=1k", "json_depth can be at most 200"),
     ],
 )

@@ -17,7 +17,7 @@ from conformance.generators.build_pth import torch_zip
 from sbformat.cli import main
 from sbformat.cli.diff import group_changes
 from tests.cli.test_commands import hostile, run, run_json
-from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, with_data, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,8 +97,18 @@ def test_diff_shows_how_much_tensors_differ(capsys: Capture, tmp_path: Path) -> 
     assert (status, row["l2_difference"], row["relative_change"], row["differing"], row["numel"]) == (1, 0.5, 0.1, 1, 2)
     assert report["state_dicts"][0]["l2_difference"] == 0.5
     status, out = run(capsys, "diff", *paths)
-    assert "l2 norm  relative change" in out
+    assert "norm of the difference  relative change" in out
+    assert run(capsys, "diff", "-q", *paths) == (1, f"{paths[0]} -> {paths[1]}: 1 difference\n")
     assert re.search("x +value +1 of 2 elements differ, by at most 0.5 +0.5 +0.1\n", out)
+
+
+def test_diff_says_how_spaces_differ_and_has_optimizers_last(capsys: Capture) -> None:
+    status, out = run(capsys, "diff", ARCHIVES / "ppo-cartpole-1.0.zip", PPO)
+    assert status == 1
+    assert "Discrete(2) of gym, pickled in 2,879 bytes became Discrete(2) of gymnasium, pickled in 670 bytes" in out
+    titles = re.findall(r"^  (\S.*)$", out, re.MULTILINE)
+    assert titles[:2] == ["tensors", "data"]
+    assert titles[-1] == "policy.optimizer.pth"
 
 
 def test_diff_of_parts_and_within_a_tolerance(capsys: Capture, ppo: Path) -> None:
@@ -450,7 +460,10 @@ def test_wrong_usage(capsys: Capture, args: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(args)
     assert caught.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"sbformat {args[0]}: error: ")
+    assert "usage" not in error
+    assert "\n  hint: " in error
 
 
 # -- convert ------------------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ import sbformat
 from conformance.generators.build_pth import Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import Archive, LimitError, Limits, Serialized, StateDict
+from sbformat.known.spaces import Discrete
 from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
+from sbformat.values import encode
 from sbformat.values.render import ValueRenderer
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, SAC, changed, entries, set_data, with_data, zipped
@@ -214,6 +216,10 @@ def test_blobs_are_told_by_what_they_mean() -> None:
     ]
     assert one(*described[:2]).message == "7, pickled in 5 bytes: same pickle, other description ('__init__')"
     assert one(*described[1:]).message.endswith(": same pickle, other description ('__init__', '0', '1' and 3 more)")
+    space = BASE.decode("action_space")
+    plain = Discrete("gymnasium", space.n, space.start, space.dtype, None)
+    found = one(BASE, BASE.replace(data={**BASE.data, "action_space": sbformat.Serialized(None, encode(plain))}))
+    assert found.message.startswith("Discrete(2): its random generator differs (670 and ")
     broken = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARL"}))
     assert one(left, broken).message == "7, pickled in 5 bytes became a broken pickle of 3 bytes"
     hostile = edited(lambda d: d.update(lr_schedule={":type:": "x", ":serialized:": "gARYBAAAABtbMkou"}))
