@@ -219,6 +219,16 @@ class UnsupportedError(SbformatError):
     outcome = "unsupported"
 
 
+def need_extra(text: str, extra: str) -> UnsupportedError:
+    """Return the error for packages that are not installed.
+
+    :param text: which packages are needed, and for what
+    :param extra: the extra of sbformat that has them
+    """
+    hint = f'pip install "sbformat[{extra}]"'
+    return UnsupportedError(f"{text}: {hint}", hint=hint)
+
+
 class ValidationError(SbformatError, ValueError):
     """``validate`` found errors.
 

@@ -22,7 +22,9 @@ In PowerShell, that is `$env:SBFORMAT_JOBS = "4"`, in cmd `set SBFORMAT_JOBS=4`.
 
 An option of the command line replaces its variable, and an empty variable is as none. A wrong value is an error that
 names the variable; so is a limit that does not exist. A name that is nearly one of these, such as `SBFORMAT_COLOUR`, is
-a warning. `sbformat help environment` prints these tables. Only the command line reads these variables: how `sbformat.read`
+a warning. `sbformat help environment` prints these tables.
+
+Only the command line reads these variables: how `sbformat.read`
 and the rest of the Python package read a file depends on their arguments alone.
 
 | variable | instead of | value |

@@ -22,7 +22,9 @@ $ sbformat inspect tests/archives/ppo-cartpole.zip --limit json_bytes=1GiB --lim
 ...
 ```
 
-`sbformat help limits` prints this table. Sizes on the command line may have a unit. A file that needs more raises a `LimitError`. Its message has the name of the
+`sbformat help limits` prints this table.
+
+Sizes on the command line may have a unit. A file that needs more raises a `LimitError`. Its message has the name of the
 limit, its value, and the amount that the file needs. Raise a limit only for a file whose size you know.
 [Section 8](../../schema/FORMAT.md#8-limits) of the format has the rules for readers in any language.
 

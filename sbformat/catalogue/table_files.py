@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.rows import COLUMNS, order_column
-from sbformat.errors import MissingEntryError, UnsupportedError, escape, quote
+from sbformat.errors import MissingEntryError, UnsupportedError, escape, need_extra, quote
 from sbformat.immutable import Record
 from sbformat.rendering import protect_text, read_number, unprotect_text, write_number
 
@@ -128,8 +128,7 @@ def find_format(path: str) -> TableFormat:
         try:
             import pyarrow  # noqa: F401, ICN001 -- whether it is there
         except ImportError:
-            message = 'to write and read Parquet, the package pyarrow is needed: pip install "sbformat[catalog]"'
-            raise UnsupportedError(message) from None
+            raise need_extra("to write and read Parquet, the package pyarrow is needed", "catalog") from None
     return _FORMATS[suffix]
 
 

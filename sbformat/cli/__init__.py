@@ -167,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = _describe_error(error)
         if text is None and argv is not None:  # a bug: users of the command line get one line, other callers the error
             raise
-        _write_remark(*([text] if text else _describe_bug(error)))
+        _write_remark(*(text.split("\n", 1) if text else _describe_bug(error)))
     return _EXIT_COULD_NOT
 
 
@@ -290,7 +290,7 @@ def _is_closed_pipe(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str | None:
-    """Return the line about an error that a command may have; None for a bug.
+    """Return the line about an error that a command may have, and in a second line its hint; None for a bug.
 
     Files have reports for their errors: an error of the operating system is that of standard output, or of the file
     that it names.

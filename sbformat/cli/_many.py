@@ -143,7 +143,7 @@ def connect(address: str, timeout: float) -> Iterator[tuple[Executor, int]]:
     try:
         import distributed
     except ImportError:
-        message = 'for --dask, the package distributed is needed: pip install "sbformat[dask]"'
+        message = 'for --dask, the package distributed is needed\npip install "sbformat[dask]"'
         raise parallel.WorkersError(message) from None
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet_logging())

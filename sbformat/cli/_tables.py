@@ -1,4 +1,4 @@
-"""The tables of limits and of environment variables, for ``sbformat help limits`` and the pages of the documentation."""
+"""The tables of limits and environment variables, for ``sbformat help limits`` and the pages of the documentation."""
 
 from __future__ import annotations
 

@@ -177,7 +177,8 @@ def _open_agent(
 
     :param statistics: those of the command line
     """
-    chosen = _files.find_agent(args.path, args) if is_folder(args.path) else None
+    path: str = args.path
+    chosen = _files.find_agent(path, args) if is_folder(args.path) else None
     if chosen is None:
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen

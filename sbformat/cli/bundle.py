@@ -23,8 +23,8 @@ _OUTPUT: Final = opt.output_file("the archive to write")
 BUNDLE: Final = opt.Command(
     example="sbformat bundle agent.zip --vecnormalize vecnormalize.pkl -o bundle.zip",
     description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
-    "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives back the agent, and "
-    "statistics that VecNormalize.load of SB3 loads.",
+    "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives back the "
+    "agent, and statistics that VecNormalize.load of SB3 loads.",
     options=(
         opt.option("path", "FILE", f"an archive{opt.STDIN}"),
         opt.option(

@@ -24,8 +24,8 @@ COMPLETION: Final = opt.Command(
 )
 HELP: Final = opt.Command(
     example="sbformat help scan",
-    description="Print the help of all commands, or of one, as --help does; or a table: of the limits of readers, or of "
-    "the environment variables that set defaults.",
+    description="Print the help of all commands, or of one, as --help does; or a table: of the limits of readers, or "
+    "of the environment variables that set defaults.",
     options=(
         opt.option(
             "name", _COMMAND, "a command, limits or environment; without it, all commands are listed", nargs="?"

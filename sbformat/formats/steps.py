@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, need_extra, quote
 from sbformat.formats.replay_buffer import ENDS, Episode
 from sbformat.io.atomic import new_file, new_folder
 from sbformat.known.spaces import Space
@@ -30,7 +30,6 @@ _PIECE: Final = 1 << 22
 """Bytes of steps in memory."""
 _WIDEST: Final = 256
 """Items of a step that have a column each; those of a longer array, such as an image, are a list in one column."""
-_EXTRA: Final = 'pip install "sbformat[dataset]"'
 
 
 def iter_steps(buffer: ReplayBuffer) -> Iterator[dict[str, np.ndarray]]:
@@ -74,8 +73,7 @@ def make_frame(buffer: ReplayBuffer) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        message = f"to_pandas needs the package pandas: {_EXTRA}"
-        raise UnsupportedError(message) from None
+        raise need_extra("to_pandas needs the package pandas", "dataset") from None
     tables = ({k: list(v) if v.ndim > 1 else v for k, v in table.items()} for table in iter_tables(buffer))
     return pd.concat(map(pd.DataFrame, tables), ignore_index=True) if buffer.size() else pd.DataFrame()
 
@@ -114,8 +112,7 @@ def _write_parquet(path: Path, tables: Iterator[dict[str, np.ndarray]]) -> list[
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        message = 'to write Parquet, the package pyarrow is needed: pip install "sbformat[catalog]"'
-        raise UnsupportedError(message) from None
+        raise need_extra("to write Parquet, the package pyarrow is needed", "catalog") from None
     writer: Any = None
     for table in tables:
         made = pa.table({name: _make_column(pa, column) for name, column in table.items()})
@@ -160,8 +157,7 @@ def write_dataset(
             with new_file(output, overwrite=overwrite) as temporary:
                 _write_d3rlpy(temporary, episodes)
     except ImportError as error:
-        message = f"to write a dataset for {kind}, the package {error.name} is needed: {_EXTRA}"
-        raise UnsupportedError(message) from None
+        raise need_extra(f"to write a dataset for {kind}, the package {error.name} is needed", "dataset") from None
     return ["observations", "actions", "rewards", "terminations", "truncations"]
 
 

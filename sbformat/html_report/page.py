@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import escape, need_extra
 from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def require_packages() -> None:
         with quiet_matplotlib():
             import matplotlib as mpl  # noqa: F401 -- whether it is there
     except ImportError as error:
-        message = f'to write pages, the package {error.name} is needed: pip install "sbformat[report]"'
-        raise UnsupportedError(message) from None
+        raise need_extra(f"to write pages, the package {error.name} is needed", "report") from None
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape, need_extra
 from sbformat.known.changes import GYMNASIUM
 from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
@@ -328,7 +328,7 @@ class Space(Value):
         try:
             from gymnasium import spaces
         except ImportError:
-            raise UnsupportedError('gymnasium is not installed: pip install "sbformat[gym]"') from None
+            raise need_extra("gymnasium is not installed", "gym") from None
         return _convert(self, spaces, {})
 
     @abstractmethod

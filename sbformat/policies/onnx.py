@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import sbformat
-from sbformat.errors import UnsupportedError, escape, quote, require_type
+from sbformat.errors import UnsupportedError, escape, need_extra, quote, require_type
 from sbformat.immutable import Record
 from sbformat.policies.export.files import ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import lower, read_types
@@ -501,8 +501,7 @@ def export_onnx(
     try:
         import onnx  # noqa: F401 -- whether it is there
     except ImportError:
-        message = 'to write ONNX models, the package onnx is needed: pip install "sbformat[onnx]"'
-        raise UnsupportedError(message) from None
+        raise need_extra("to write ONNX models, the package onnx is needed", "onnx") from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
     for name in (port.name for port in (*lowered.inputs, *lowered.outputs)):
         if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):

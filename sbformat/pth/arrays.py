@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, need_extra
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo, array_buffer
 from sbformat.pth.array_streams import runs_of_both
@@ -56,8 +56,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         try:
             import ml_dtypes
         except (ImportError, AttributeError):  # AttributeError: an ml_dtypes for another numpy
-            message = f'numpy has no {name}: to read it, ml_dtypes is needed: pip install "sbformat[dtypes]"'
-            raise UnsupportedError(message) from None
+            raise need_extra(f"numpy has no {name}: to read it, ml_dtypes is needed", "dtypes") from None
         attribute = DTYPES[name].numpy.removeprefix("ml_dtypes.")
         if not hasattr(ml_dtypes, attribute):
             refuse_unsupported(

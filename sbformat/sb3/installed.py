@@ -8,7 +8,7 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, need_extra, quote
 from sbformat.formats.vecnormalize import write_vecnormalize
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import GYMNASIUM, NEWEST, Release
@@ -30,7 +30,7 @@ def find_installed_release() -> str:
     try:
         import stable_baselines3
     except ImportError:
-        raise UnsupportedError('to load an agent, Stable-Baselines3 is needed: pip install "sbformat[sb3]"') from None
+        raise need_extra("to load an agent, Stable-Baselines3 is needed", "sb3") from None
     first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
     if (first, second) < GYMNASIUM:
         raise UnsupportedError(f"expected SB3 {GYMNASIUM} or later, got {first}.{second}")

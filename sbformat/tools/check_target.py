@@ -193,7 +193,11 @@ def check_target(
 def _find_environment(target: str) -> _Environment:
     """Return the environment that a target means; that of the running Python for ``installed``."""
     if target != INSTALLED:
-        release = parse_target(target)
+        try:
+            release = parse_target(target)
+        except UnsupportedError as error:
+            error.message += f", or {INSTALLED}"
+            raise
         numpy = changes.NEWEST_NUMPY_1 if release < changes.NUMPY_2 else None
         return _Environment(release, release.version, numpy=numpy)
     names = ("Stable-Baselines3", "Numpy", "Cloudpickle", "Gymnasium", "PyTorch")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError, ValidationError, escape, require_type
+from sbformat.errors import UnsupportedError, ValidationError, escape, need_extra, require_type
 from sbformat.formats.vecnormalize.values import find_mismatches
 from sbformat.formats.vecnormalize.values import require_fit as require_statistics_fit
 from sbformat.immutable import Record
@@ -40,7 +40,7 @@ def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int 
     try:
         import gymnasium
     except ModuleNotFoundError:
-        raise UnsupportedError('to run an environment, gymnasium is needed: pip install "sbformat[gym]"') from None
+        raise need_extra("to run an environment, gymnasium is needed", "gym") from None
     limit = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
         return gymnasium.make(env_id, **limit, **arguments)

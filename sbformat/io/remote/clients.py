@@ -20,7 +20,7 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
+from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, need_extra, quote
 from sbformat.immutable import Record
 from sbformat.io.urls import as_url, find_scheme, hide_secrets
 
@@ -138,7 +138,7 @@ def missing_packages(scheme: str, package: str | None = None) -> UnsupportedErro
         named = f", which needs the package {package}" if package else ""
         return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
     words = f"{needed} are" if needed else "fsspec is"
-    return UnsupportedError(f'to open {scheme}:// URLs, {words} needed: pip install "sbformat[remote]"')
+    return need_extra(f"to open {scheme}:// URLs, {words} needed", "remote")
 
 
 def require_packages(url: str) -> None:
