@@ -28,13 +28,13 @@ from sbformat.io.opening import (
     to_path,
 )
 from sbformat.io.source import FileSource, iter_views, read_ahead
-from sbformat.io.urls import hide_secrets, join_url
+from sbformat.io.urls import hide_secrets, join_url, last_name
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner, read_member
 from sbformat.tools.scan.findings import RULES, VERDICTS, Finding, Location, ScanReport, Skipped
 from sbformat.tools.scan.folders import Tree, is_large_and_unknown
-from sbformat.tools.scan.sidecars import is_script
+from sbformat.tools.scan.sidecars import is_script, is_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,6 +93,7 @@ _LISTED_FORMATS: Final = frozenset({
     "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
 })  # fmt: skip
 """Formats of files in a tree that have a verdict even when nothing was found in them."""
+_OF_SETTINGS: Final = ("text", "data-json")  # kinds of settings files
 _MANY_ENTRIES: Final = ("sb3", "sb2-zip", "folder")  # formats of archives in memory that are more than one file
 _HEAD_BYTES: Final = 512
 _FILE: Final = Location("")
@@ -210,11 +211,19 @@ def _scan_path(
     load: Callable[[], BytesSource] = partial(open_source, source, budget=Budget(limits), progress=scanner.progress)
     if remote is not None:
         load = partial(remote.load, scanner.progress)
-    return _scan_file(_open_large(source, remote, limits), load, scanner, is_sidecar=is_sidecar)
+    name = last_name(remote.name) if remote is not None else source
+    as_settings = isinstance(name, (str, os.PathLike)) and is_settings(os.fsdecode(name))
+    large = _open_large(source, remote, limits)
+    return _scan_file(large, load, scanner, is_sidecar=is_sidecar, as_settings=as_settings)
 
 
 def _scan_file(
-    large: Source | None, load: Callable[[], BytesSource], scanner: FileScanner, *, is_sidecar: bool = False
+    large: Source | None,
+    load: Callable[[], BytesSource],
+    scanner: FileScanner,
+    *,
+    is_sidecar: bool = False,
+    as_settings: bool = False,
 ) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
     report = _scan_large(large, scanner) if large is not None else None
@@ -227,14 +236,20 @@ def _scan_file(
     except SbformatError as error:
         _scan_unread(scanner, large, _FILE, error)
         return _make_report(scanner, "unknown", None, 0), b""
-    report = _scan_content(opened, scanner, is_sidecar=is_sidecar)
+    report = _scan_content(opened, scanner, is_sidecar=is_sidecar, as_settings=as_settings)
     return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
 
 
-def _scan_content(opened: Source, scanner: FileScanner, *, is_sidecar: bool = False) -> ScanReport:
-    """Scan one file that is in memory."""
+def _scan_content(
+    opened: Source, scanner: FileScanner, *, is_sidecar: bool = False, as_settings: bool = False
+) -> ScanReport:
+    """Scan one file that is in memory.
+
+    :param as_settings: judge it as if it was found in a folder, unless it is a failed download
+    """
     scanner.grant(opened.size)
     kind = detect_kind(opened)
+    is_sidecar = is_sidecar or (as_settings and kind in _OF_SETTINGS)
     scanner.scan_content(opened.view(0, opened.size), _FILE, is_sidecar=is_sidecar)
     kind = scanner.format or kind if kind == "zip" else kind
     digest = hashlib.sha256()

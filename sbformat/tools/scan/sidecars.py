@@ -240,6 +240,14 @@ _SCRIPT_HEADS: Final = (
 """First bytes of scripts, and of programs for Linux, Windows and macOS."""
 
 
+_SETTINGS_SUFFIXES: Final = (".yml", ".yaml", ".json")
+
+
+def is_settings(name: str) -> bool:
+    """Return whether a file is one of settings by its name: being a text is not a finding of such a file."""
+    return name.lower().endswith(_SETTINGS_SUFFIXES)
+
+
 def is_script(name: str, head: bytes) -> bool:
     """Return whether a file is a script or program, which is listed and not judged."""
     return head.startswith(_SCRIPT_HEADS) or name.lower().endswith(_SCRIPT_SUFFIXES)
