@@ -215,6 +215,6 @@ def test_the_release_of_a_file_that_does_not_contain_it_is_not_named() -> None:
 
 def test_a_long_change_shows_both_values() -> None:
     assert _shorten_message("a became b") == "a became b"
-    shown = _shorten_message(f"{'a' * 200} became {'b' * 200}")
-    assert (len(shown), shown[45:57]) == (100, "\u2026 became bbb")
-    assert _shorten_message(f"{'a' * 200} became 0.5").endswith("aaa\u2026 became 0.5")
+    shown = _shorten_message(f"{'a' * 900} became {'b' * 900}")
+    assert (len(shown), "a\u2026 became bbb" in shown) == (600, True)
+    assert _shorten_message(f"{'a' * 900} became 0.5").endswith("aaa\u2026 became 0.5")
