@@ -191,6 +191,10 @@ def _run(parser: Parser, args: argparse.Namespace) -> int:
     except _options.UsageError as error:
         parser.commands[args.command].error(str(error))
     sys.stdout.flush()
+    if getattr(args, "exclude", None):
+        from sbformat.cli._files import warn_of_exclusions
+
+        warn_of_exclusions(args)
     if _options.is_verbose():
         _write_remark(f"exit status {status} after {perf_counter() - begin:.2f} s")
     return status

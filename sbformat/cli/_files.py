@@ -394,8 +394,18 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
 
 
 def make_exclusion(args: argparse.Namespace) -> Exclusion:
-    """Return what the command line leaves out of folders."""
-    return Exclusion(args.exclude)
+    """Return what the command line leaves out of folders; the same for all of a command, so that it knows its use."""
+    if not hasattr(args, "exclusion"):
+        args.exclusion = Exclusion(args.exclude)
+    found: Exclusion = args.exclusion
+    return found
+
+
+def warn_of_exclusions(args: argparse.Namespace) -> None:
+    """Name the patterns of ``--exclude`` that match nothing in the folders of a command that ended."""
+    for text in args.exclusion.unmatched if hasattr(args, "exclusion") and not is_quiet() else ():
+        hint = "a pattern with a slash is matched from the folder that is named"
+        write_remark(f"--exclude {escape(text, 1000)} matches nothing", hint if "/" in text.rstrip("/") else "")
 
 
 def expand_paths(args: argparse.Namespace) -> Iterator[str]:

@@ -360,7 +360,8 @@ def run_to_file(run: Callable[[argparse.Namespace], int], args: argparse.Namespa
     """Run a command, write what it prints to the file of ``-o``, and return the exit status.
 
     A temporary file of the system has the report until the command ends, so that a folder that is examined does not
-    contain it. A command that could not do its work and printed nothing leaves the output as it was.
+    contain it. A command that could not do its work and printed nothing leaves the output as it was. What the file has
+    is a line on standard output: ``args.report_summary``, if the command sets it.
     """
     from tempfile import TemporaryFile
 
@@ -375,6 +376,8 @@ def run_to_file(run: Callable[[argparse.Namespace], int], args: argparse.Namespa
                 return status
             failure = _files.report_errors(output, lambda: _save_report(kept, args), outputs=[output])
         if failure["outcome"] == "ok":
+            if not is_quiet():
+                make_printer().line(f"{escape(output, 1000)}: {getattr(args, 'report_summary', 'written')}")
             return status
     report_failure(failure, lists_problems=False)
     return _files.EXIT_COULD_NOT
@@ -515,7 +518,7 @@ def _describe_problem(row: Mapping[str, Any]) -> str:
     return str(row["message"]) if place in row["message"] else f"{place}: {row['message']}"
 
 
-def warn(text: str, hint: str = "") -> None:
+def warn(text: str, hint: str = "", problems: Sequence[str] = ()) -> None:
     """Write a warning or remark to standard error, unless ``--quiet`` is given; see :func:`_files.write_remark`."""
     if not is_quiet():
-        _files.write_remark(text, hint)
+        _files.write_remark(text, hint, problems)

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections import Counter
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import LFS_POINTER, describe_other
@@ -50,6 +51,7 @@ _REASONS: Final = {
 _SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
+_MOST: Final = 10  # files that are listed of each verdict that a baseline accepts
 _CELL: Final = 100
 _SENTENCE: Final = 600
 _LINES: Final = 20  # findings of a file that are listed without ``--verbose``; of more, those of a kind are counted
@@ -111,9 +113,10 @@ def run_scan(args: argparse.Namespace) -> int:
     status = _report_empty_folders(found.folders, reports, skipped)
     _output.report_failures(reports)
     if args.write_baseline:
-        status = max(status, _write_baseline(args, reports, items))
-    applied = _apply_baseline(args, reports, items)
+        status = max(status, _write_baseline(args, reports, items, skipped))
+    applied = _apply_baseline(args, reports, items, skipped)
     status = max(status, _exit_status(reports, args.fail_on))
+    args.report_summary = _count_verdicts(reports)
     _print_reports(args, reports, _count_skipped(skipped, with_files=args.list_skipped), applied, status)
     return status
 
@@ -150,7 +153,11 @@ def _print_reports(
         )
         _output.print_document(log)
     else:
-        _print_text(_output.make_printer(), reports, summary, applied)
+        printer = _output.make_printer()
+        _print_text(printer, reports, summary)
+        is_summed_up = len(reports) != 1 or summary["counts"] or applied is not None
+        if is_summed_up and (status or not opt.is_quiet()):
+            printer.line(_render_result(reports, args.fail_on, applied, status))
 
 
 def _report_empty_folders(
@@ -213,10 +220,17 @@ def scan_one(
 def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
     if not reports or any(report["outcome"] != "ok" for report in reports):
         return _files.EXIT_COULD_NOT
-    if fail_on == NEVER:
-        return _files.EXIT_FINE
-    worst = max(VERDICTS.index(verdict) for report in reports for verdict in _list_counted(report))
-    return _files.EXIT_FINDINGS if worst >= VERDICTS.index(fail_on) else _files.EXIT_FINE
+    return _files.EXIT_FINDINGS if _list_failing(reports, fail_on) else _files.EXIT_FINE
+
+
+def _list_failing(reports: list[dict[str, Any]], fail_on: str) -> list[str]:
+    """Return the files that have a verdict that reaches the level, apart from accepted findings."""
+    reached = () if fail_on == NEVER else VERDICTS[VERDICTS.index(fail_on) :]
+    return [
+        report["path"]
+        for report in reports
+        if report["outcome"] == "ok" and any(verdict in reached for verdict in _list_counted(report))
+    ]
 
 
 def _list_counted(report: dict[str, Any]) -> list[str]:
@@ -247,10 +261,16 @@ def _read_baseline(args: argparse.Namespace, limits: Limits) -> list[dict[str, A
     return report.get("items")
 
 
-def _write_baseline(args: argparse.Namespace, reports: list[dict[str, Any]], items: list[dict[str, Any]]) -> int:
+def _write_baseline(
+    args: argparse.Namespace,
+    reports: list[dict[str, Any]],
+    items: list[dict[str, Any]],
+    skipped: list[dict[str, str]],
+) -> int:
     """Write a baseline that accepts the findings, and return the exit status of that.
 
     :param items: those of the file that is replaced; they become those that are written
+    :param skipped: the files in folders that are not judged
     """
     from sbformat.io.atomic import new_file, open_new
     from sbformat.tools.scan.baseline import make_baseline, render_baseline
@@ -260,7 +280,7 @@ def _write_baseline(args: argparse.Namespace, reports: list[dict[str, Any]], ite
         _files.write_remark(f"{escape(path, 1000)}: not written, because something could not be read")
         return _files.EXIT_COULD_NOT
 
-    made = make_baseline(reports, items)
+    made = make_baseline(reports, items, partial(_was_scanned, args.paths, skipped))
 
     def write() -> dict[str, Any]:
         with new_file(path, overwrite=True) as temporary, open_new(temporary) as file:
@@ -271,22 +291,64 @@ def _write_baseline(args: argparse.Namespace, reports: list[dict[str, Any]], ite
     _output.report_failures([report])
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
+    _describe_baseline(path, reports, items, made)
     items[:] = made
+    return _files.EXIT_FINE
+
+
+def _describe_baseline(
+    path: str, reports: list[dict[str, Any]], before: list[dict[str, Any]], made: list[dict[str, Any]]
+) -> None:
+    """Say on standard error what a baseline accepts that was written: of what is new, the verdicts and the files.
+
+    :param before: the items of the file that was replaced
+    """
+    from sbformat.tools.scan.baseline import identify
+
+    known, digests = set(map(identify, before)), {report["sha256"] for report in reports}
+    files: dict[str, list[str]] = {}
+    for report in filter(itemgetter("sha256"), reports):
+        for row in sorted(report["findings"], key=_rank):
+            if identify({**row, "sha256": report["sha256"]}) not in known:
+                files.setdefault(_render_verdict(row), []).append(report["path"])
+    new = sorted(files, key=list(_output.VERDICT_STYLES).index, reverse=True)
+    listed = [f"{count_noun(len(files[word]), 'finding')} {word}, in {_list_files(files[word], _MOST)}" for word in new]
     total = sum(len(report["findings"]) for report in reports)
     written = sum(len(report["findings"]) for report in reports if report["sha256"])
-    _output.warn(f"wrote {escape(path, 1000)}: {count_noun(written, 'accepted finding')}")
+    text = f"wrote {escape(path, 1000)}: {count_noun(written, 'accepted finding')}"
+    text += f", {sum(map(len, files.values())):,} of them new" if before else ""
+    if kept := sum(item["sha256"] not in digests for item in made):
+        text += f"; kept {count_noun(kept, 'item')} of files that were not scanned"
+    _output.warn(text, problems=listed)
     if total > written:
         what = count_noun(total - written, "finding")
         _output.warn(f"{what} of folders cannot be accepted, because a folder has no digest")
     if omitted := sum(report["omitted"] for report in reports):
         _output.warn(f"{count_noun(omitted, 'finding')} cannot be accepted, because a report does not list so many")
-    return _files.EXIT_FINE
+
+
+def _was_scanned(paths: list[str], skipped: list[dict[str, str]], path: str) -> bool:
+    """Return whether a scan of some paths looked at a path, also if it found no file there."""
+
+    def contains(top: str) -> bool:
+        if is_remote(top) or is_remote(path):
+            return f"{path}/".startswith(f"{top.rstrip('/')}/")
+        return os.path.join(os.path.abspath(path), "").startswith(os.path.join(os.path.abspath(top), ""))
+
+    excluded = (row["path"] for row in skipped if row["reason"] == "excluded")
+    return any(map(contains, map(_files.name_input, paths))) and not any(map(contains, excluded))
 
 
 def _apply_baseline(
-    args: argparse.Namespace, reports: list[dict[str, Any]], items: list[dict[str, Any]]
+    args: argparse.Namespace,
+    reports: list[dict[str, Any]],
+    items: list[dict[str, Any]],
+    skipped: list[dict[str, str]],
 ) -> Applied | None:
-    """Mark the findings that the baseline accepts; None without one. Items that accept nothing are a remark."""
+    """Mark the findings that the baseline accepts; None without one. Items that accept nothing are remarks.
+
+    :param skipped: the files in folders that are not judged
+    """
     path = args.baseline or args.write_baseline
     if path is None:
         return None
@@ -296,16 +358,56 @@ def _apply_baseline(
 
     applied = apply_baseline(reports, items, date.today())  # noqa: DTZ011 -- a date of the user's calendar
     name = escape(_files.name_input(path), 1000)
-    again = "scan all of the files with --write-baseline to leave them out"
-    changed = "change their date after another look at the findings, or remove them"
-    for rows, what, hint in ((applied.unmatched, "match no finding", again), (applied.expired, "expired", changed)):
+    count = count_noun(len(items), "item")
+    changed, gone, others = _sort_unmatched(args, reports, applied.unmatched, skipped)
+    if changed:
+        its, it = ("its", "it") if len(set(map(_name_file, changed))) == 1 else ("their", "them")
+        files = _list_files(map(_name_file, changed))
+        _output.warn(f"{name}: {files} changed since {its} findings were accepted (other SHA-256): look at {it} again")
+    remarks = (
+        (gone, "match no finding any more", f"remove them from {name}"),
+        (others if args.baseline else [], "are of files that were not scanned", ""),
+        (applied.expired, "expired", "change their date after another look at the findings, or remove them"),
+    )
+    for rows, what, hint in remarks:
         if rows:
-            files = list(dict.fromkeys(str(row.get("path", row["sha256"])) for row in rows))
-            shown = ", ".join(escape(file, 1000) for file in files[:_SHOWN_NAMES])
-            more = f", \u2026 {len(files) - _SHOWN_NAMES:,} more" if len(files) > _SHOWN_NAMES else ""
-            text = f"{name}: {len(rows):,} of {count_noun(len(items), 'item')} {what}: {shown}{more}"
-            _output.warn(text, hint)
+            _output.warn(f"{name}: {len(rows):,} of {count} {what}: {_list_files(map(_name_file, rows))}", hint)
     return applied
+
+
+def _sort_unmatched(
+    args: argparse.Namespace,
+    reports: list[dict[str, Any]],
+    items: list[dict[str, Any]],
+    skipped: list[dict[str, str]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the items of files that changed, those of findings that are gone, and those of files not scanned."""
+    digests = {report.get("sha256") for report in reports}
+    paths = {report["path"] for report in reports if report["outcome"] == "ok"}
+    unread = {report["path"] for report in reports} - paths
+    changed, gone, others = [], [], []
+    for item in items:
+        path = item.get("path")
+        if item["sha256"] in digests:
+            gone.append(item)
+        elif path in paths:
+            changed.append(item)
+        elif path is None or path in unread or not _was_scanned(args.paths, skipped, path):
+            others.append(item)
+        else:
+            gone.append(item)
+    return changed, gone, others
+
+
+def _name_file(item: dict[str, Any]) -> str:
+    return str(item.get("path", item["sha256"]))
+
+
+def _list_files(paths: Iterable[str], most: int = _SHOWN_NAMES) -> str:
+    """Return the first of the paths, each once, and how many more there are."""
+    files = list(dict.fromkeys(paths))
+    more = f" and {len(files) - most:,} more" if len(files) > most else ""
+    return ", ".join(escape(file, 1000) for file in files[:most]) + more
 
 
 # -- JSON ---------------------------------------------------------------------------------------------
@@ -328,9 +430,7 @@ def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(
-    printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any], applied: Applied | None
-) -> None:
+def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
     quiet = opt.is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
@@ -339,18 +439,34 @@ def _print_text(
     for reason in (reason for reason in _REASONS if reason in reasons and not quiet):
         printer.line(f"{_WORST} ({reason.replace('-', ' ')}): {_REASONS[reason]}")
     if (len(reports) != 1 or skipped["counts"]) and not quiet:
-        counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
-        parts = [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
-        printer.line(", ".join([count_noun(len(reports), "file"), *parts]))
+        printer.line(_count_verdicts(reports))
     if skipped["counts"] and not quiet:
         parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
         hint = "" if "files" in skipped else " (--list-skipped lists them)"
         printer.line(f"without a verdict: {'; '.join(parts)}{hint}")
-    if applied is not None and not quiet:
-        findings = sum(len(report.get("findings", ())) + report.get("omitted", 0) for report in reports)
-        printer.line(f"accepted by the baseline: {applied.accepted:,} of {count_noun(findings, 'finding')}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
+
+
+def _count_verdicts(reports: list[dict[str, Any]]) -> str:
+    """Return the number of files, and of those with each verdict."""
+    counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
+    parts = [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
+    return ", ".join([count_noun(len(reports), "file"), *parts])
+
+
+def _render_result(reports: list[dict[str, Any]], fail_on: str, applied: Applied | None, status: int) -> str:
+    """Return the line that says whether a scan passes or fails, and because of which files."""
+    unread = [report["path"] for report in reports if report["outcome"] != "ok"]
+    failing = _list_failing(reports, fail_on)
+    parts = [_list_files(failing, 1)] if failing else []
+    parts += [f"not read: {_list_files(unread, 1)}"] if unread else []
+    parts = parts or (["exit status 2"] if status == _files.EXIT_COULD_NOT else [])
+    level = f"--fail-on {fail_on}"
+    if applied is not None:
+        findings = sum(len(report.get("findings", ())) + report.get("omitted", 0) for report in reports)
+        level += f", {applied.accepted:,} of {count_noun(findings, 'finding')} accepted by the baseline"
+    return ": ".join([f"result: {'fails' if status else 'passes'} ({level})", *filter(None, ["; ".join(parts)])])
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
@@ -363,11 +479,10 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=_rank)
-    are_named = all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"])
     listed = [(row, 0) for row in worst_first] if opt.shows_whole() else group_findings(worst_first)
-    rows = [_list_cells(row, more, are_named=are_named) for row, more in listed]
-    header = ("verdict", "baseline", "where", "rule", "names", "why")
-    printer.table("findings", header, rows, longest=_SENTENCE, leaves_out=(1, 4))
+    rows = [_list_cells(row, more) for row, more in listed]
+    header = ("verdict", "baseline", "where", "rule", "why")
+    printer.table("findings", header, rows, longest=_SENTENCE, leaves_out=(1,))
     if len(listed) < len(worst_first):
         shown = sum(more or 1 for _, more in listed)
         rest = f"\u2026 and {len(worst_first) - shown:,} more of other kinds; " if shown < len(worst_first) else ""
@@ -378,18 +493,17 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line()
 
 
-def _list_cells(row: dict[str, Any], more: int, *, are_named: bool) -> tuple[str, ...]:
+def _list_cells(row: dict[str, Any], more: int) -> tuple[str, ...]:
     """Return the cells of a finding, or those that count further findings of its kind.
 
     :param more: how many there are; 0 for the finding itself
-    :param are_named: the messages contain all names
     """
     place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _longest())
     status = "accepted" if row.get("accepted") else ""
     if more:
-        return (_render_verdict(row), status, place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
+        return (_render_verdict(row), status, place, row["rule"], f"\u2026 and {more:,} more of the kind")
     place += "" if row["offset"] is None else f" at byte {row['offset']}"
-    return (_render_verdict(row), status, place, row["rule"], "" if are_named else _render_names(row), row["message"])
+    return (_render_verdict(row), status, place, row["rule"], f"{row['message']}{_render_names(row)}")
 
 
 def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -448,9 +562,9 @@ def _longest() -> int:
 
 
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _longest()) for name in row["names"][: None if opt.shows_whole() else _SHOWN_NAMES]]
-    more = len(row["names"]) - len(shown)
-    return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
+    """Return the names that the message of a finding does not contain, to follow it."""
+    names = [name for name in row["names"] if escape(name, _CELL) not in row["message"]]
+    return f": {_list_files(names, len(names) if opt.shows_whole() else _SHOWN_NAMES)}" if names else ""
 
 
 _FORM: Final = _output.Form(_print_report, CSV_COLUMNS, _list_rows)

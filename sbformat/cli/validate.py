@@ -11,6 +11,7 @@ from sbformat.cli import _files, _many, _output
 from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, escape
 from sbformat.folders.listing import is_other_zip
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     import argparse
@@ -71,6 +72,7 @@ def run_validate(args: argparse.Namespace) -> int:
         _FORM.print_csv(reports)
     else:
         _print_all(reports)
+    args.report_summary = _count_outcomes(reports)
     return max(map(_find_status, reports), default=_files.EXIT_FINE)
 
 
@@ -123,12 +125,17 @@ def _print_all(reports: list[dict[str, Any]]) -> None:
         if "message" not in report and not (opt.is_quiet() and report["outcome"] == "ok"):
             _FORM.print_text(printer, report)
     if len(reports) > 1 and not opt.is_quiet():
-        is_lost = [("message" in report and report["outcome"] != _SKIPPED) for report in reports]
-        counts = Counter(_NOT_READ if lost else report["outcome"] for report, lost in zip(reports, is_lost))
-        others = "".join(f", {counts[word]:,} {word}" for word in (_NOT_READ, _SKIPPED) if counts[word])
-        loaded = Counter(report["target"]["loads_whole"] for report in reports if "target" in report)
-        others += f"; {loaded[True]:,} loaded whole, {loaded[False]:,} not" if loaded else ""
-        printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{others}")
+        printer.line(_count_outcomes(reports))
+
+
+def _count_outcomes(reports: list[dict[str, Any]]) -> str:
+    """Return the number of files, and how many there are of each kind."""
+    is_lost = [("message" in report and report["outcome"] != _SKIPPED) for report in reports]
+    counts = Counter(_NOT_READ if lost else report["outcome"] for report, lost in zip(reports, is_lost))
+    others = "".join(f", {counts[word]:,} {word}" for word in (_NOT_READ, _SKIPPED) if counts[word])
+    loaded = Counter(report["target"]["loads_whole"] for report in reports if "target" in report)
+    others += f"; {loaded[True]:,} loaded whole, {loaded[False]:,} not" if loaded else ""
+    return f"{count_noun(len(reports), 'file')}: {counts['ok']:,} valid, {counts['invalid']:,} invalid{others}"
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:

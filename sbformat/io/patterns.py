@@ -65,8 +65,8 @@ class Exclusion:
     """
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
-        found = "|".join(map(self._translate, patterns))
-        self._pattern = re.compile(f"(?s:{found})") if found else None
+        self._patterns = {text: re.compile(f"(?s:{self._translate(text)})") for text in patterns}
+        self._unmatched, self._is_used = list(self._patterns), False
 
     @staticmethod
     def _translate(text: str) -> str:
@@ -86,7 +86,18 @@ class Exclusion:
 
         :param name: its path below the folder, with slashes; of a folder with one at its end
         """
-        return self._pattern is not None and bool(name) and self._pattern.fullmatch(name) is not None
+        if not name or not self._patterns:
+            return False
+        self._is_used = True
+        matched = {text for text, pattern in self._patterns.items() if pattern.fullmatch(name)}
+        if matched:
+            self._unmatched = [text for text in self._unmatched if text not in matched]
+        return bool(matched)
+
+    @property
+    def unmatched(self) -> list[str]:
+        """The patterns that matched none of the names that were compared; none if there were no names."""
+        return self._unmatched if self._is_used else []
 
 
 NOTHING: Final = Exclusion()

@@ -34,7 +34,12 @@ def baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     (tmp_path / "models" / "named.pkl").write_bytes(NAMED)
     path = tmp_path / "accepted.json"
     assert main(["scan", "--write-baseline", str(path), str(tmp_path / "models")]) == 0
-    assert capsys.readouterr().err == f"sbformat: wrote {path}: 3 accepted findings\n"
+    models = tmp_path / "models"
+    assert capsys.readouterr().err.splitlines() == [
+        f"sbformat: wrote {path}: 3 accepted findings",
+        f"  - 2 findings dangerous (harmful), in {models / 'evil.pkl'}",
+        f"  - 1 finding unknown, in {models / 'named.pkl'}",
+    ]
     return path
 
 
@@ -59,7 +64,7 @@ def test_accepted_findings_are_shown_and_do_not_count(baseline: Path, capsys: py
     assert out.count("  accepted  ") == 3
     assert out.splitlines()[-2:] == [
         "2 files, 1 unknown, 1 dangerous (harmful)",
-        "accepted by the baseline: 3 of 3 findings",
+        "result: passes (--fail-on unknown, 3 of 3 findings accepted by the baseline)",
     ]
     status, reports = run_json(capsys, "scan", models, "--baseline", baseline)
     assert (status, list_accepted(reports)) == (0, [True, True, True])
@@ -80,10 +85,26 @@ def test_a_changed_file_is_not_accepted_and_its_item_is_a_remark(
     assert list_accepted(document["files"]) == [False, False, True]
     assert document["baseline"]["accepted"] == 1
     assert [item["path"] for item in document["baseline"]["unmatched"]] == [str(evil)]
-    err = unfold(err)
-    assert f"{baseline}: 1 of 2 items match no finding: {evil}" in err
+    changed = f"{baseline}: {evil} changed since its findings were accepted (other SHA-256): look at it again"
+    assert (unfold(err).count("\n"), changed in unfold(err), "--write-baseline" in err) == (1, True, False)
     assert main(["scan", str(evil.parent), "--baseline", str(baseline), "--quiet"]) == 1
-    assert capsys.readouterr().err == ""
+    out, err = capsys.readouterr()
+    assert (err, out.splitlines()[-1]) == (
+        "", f"result: fails (--fail-on unknown, 1 of 3 findings accepted by the baseline): {evil}",
+    )  # fmt: skip
+
+
+def test_items_of_files_that_are_gone_or_were_not_scanned_are_remarks(
+    baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil, named = (baseline.with_name("models") / name for name in ("evil.pkl", "named.pkl"))
+    assert main(["scan", str(named), "--baseline", str(baseline)]) == 0
+    expected = f"sbformat: {baseline}: 1 of 2 items are of files that were not scanned: {evil}\n"
+    assert unfold(capsys.readouterr().err) == expected
+    evil.unlink()
+    assert main(["scan", str(named.parent), "--baseline", str(baseline)]) == 0
+    expected = f"sbformat: {baseline}: 1 of 2 items match no finding any more: {evil}; remove them from {baseline}\n"
+    assert unfold(capsys.readouterr().err) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,7 +161,9 @@ def test_what_expired_is_a_remark(baseline: Path, capsys: pytest.CaptureFixture[
     change(baseline, expires="2000-01-01")
     assert main(["scan", str(baseline.with_name("models")), "--baseline", str(baseline)]) == 1
     out, err = capsys.readouterr()
-    assert out.splitlines()[-1] == "accepted by the baseline: 0 of 3 findings"
+    assert out.splitlines()[-1].startswith(
+        "result: fails (--fail-on unknown, 0 of 3 findings accepted by the baseline): "
+    )
     assert "2 of 2 items expired: " in unfold(err)
 
 
@@ -164,13 +187,33 @@ def test_writing_again_keeps_what_people_wrote(baseline: Path, capsys: pytest.Ca
     (models / "evil.pkl").unlink()
     (models / "new.pkl").write_bytes(SYSTEM + b" ")
     assert main(["scan", "--write-baseline", str(baseline), str(models)]) == 0
-    assert capsys.readouterr().err == f"sbformat: wrote {baseline}: 4 accepted findings\n"
+    assert capsys.readouterr().err.splitlines() == [
+        f"sbformat: wrote {baseline}: 4 accepted findings, 3 of them new",
+        f"  - 2 findings dangerous (harmful), in {models / 'new.pkl'}",
+        f"  - 1 finding unknown, in {models / 'new.pkl'}",
+    ]
     items = read_baseline(baseline.read_bytes())
     assert [(item["path"], item.get("justification")) for item in items] == [
         (str(models / "named.pkl"), "our own"), *[(str(models / "new.pkl"), None)] * 2,
     ]  # fmt: skip
     assert items[0]["expires"] == "9999-12-31"
     assert read_baseline(render_baseline(items)) == items
+
+
+def test_accepting_one_file_keeps_the_items_of_others(baseline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = baseline.with_name("models")
+    (models / "args.yml").write_text("a: !!python/object/apply:my.Thing []")
+    change(baseline, justification="our own")
+    assert main(["scan", str(models / "args.yml"), "--write-baseline", str(baseline)]) == 0
+    err = unfold(capsys.readouterr().err)
+    assert f"wrote {baseline}: 1 accepted finding, 1 of them new; kept 2 items of files that were not scanned" in err
+    assert [item.get("justification") for item in read_baseline(baseline.read_bytes())] == [None, "our own", "our own"]
+    assert main(["scan", str(models), "--baseline", str(baseline)]) == 0
+    assert capsys.readouterr().err == ""
+    (models / "evil.pkl").unlink()
+    assert main(["scan", str(models), "--exclude", "named.*", "--write-baseline", str(baseline)]) == 0
+    items = read_baseline(baseline.read_bytes())
+    assert [item["path"] for item in items] == [str(models / "args.yml"), str(models / "named.pkl")]
 
 
 def test_a_baseline_is_not_written_when_a_file_could_not_be_read(

@@ -138,6 +138,20 @@ def test_the_library_leaves_out_the_same(runs: Path) -> None:
     assert found.others == ()
 
 
+@pytest.mark.parametrize("command", ["scan", "validate", "inspect"])
+def test_a_pattern_that_matches_nothing_is_a_remark(capsys: Capture, runs: Path, command: str) -> None:
+    options = [word for text in ("runs/b", "none", "old", "b/old/", "x.*") for word in ("--exclude", text)]
+    assert main([command, str(runs), str(runs / "b"), *options]) == 0
+    assert capsys.readouterr().err == (
+        "sbformat: --exclude runs/b matches nothing\n"
+        "  hint: a pattern with a slash is matched from the folder that is named\n"
+        "sbformat: --exclude none matches nothing\n"
+    )
+    for words in ([str(runs), *options, "--quiet"], [str(runs / "a" / "x.zip"), *options]):
+        assert main([command, *words]) == 0
+        assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("pattern", ["[z-a]", "", "/"])
 def test_what_is_no_pattern_is_refused(capsys: Capture, pattern: str) -> None:
     with pytest.raises(SystemExit):

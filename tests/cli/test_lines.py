@@ -284,7 +284,7 @@ def test_lines_come_from_a_file(stream: Stream, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["actions.jsonl", "actions.json", "actions"])
 def test_lines_go_to_a_file_of_any_suffix(stream: Stream, tmp_path: Path, name: str) -> None:
     output = tmp_path / name
-    assert stream.run(LINE * 2, PPO, "-o", output) == (0, [], "")
+    assert stream.run(LINE * 2, PPO, "-o", output, "--quiet") == (0, [], "")
     assert output.read_text("utf-8") == "1\n1\n"
 
 

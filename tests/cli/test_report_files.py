@@ -45,7 +45,10 @@ def test_the_file_has_what_the_format_prints(
     assert main([*words, "--format", suffix[1:].lower().replace("txt", "").replace("log", "") or "text"]) == status
     expected = capsys.readouterr().out
     assert main([*words, "-o", str(output)]) == status
-    assert (capsys.readouterr(), read(output)) == (("", ""), expected)
+    summary = {"scan": "1 file, 1 clean", "validate": "1 file: 1 valid, 0 invalid"}.get(words[0], "written")
+    assert (capsys.readouterr(), read(output)) == ((f"{output}: {summary}\n", ""), expected)
+    assert main([*words, "-o", str(output), "--force", "--quiet"]) == status
+    assert capsys.readouterr() == ("", "")
     assert main([*words, "-o", "-", "--format", "json"]) == status
     parse_reports(capsys.readouterr().out)
 

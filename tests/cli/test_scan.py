@@ -60,7 +60,7 @@ def test_clean_archives(capsys: pytest.CaptureFixture[str]) -> None:
     status, out = run(capsys, "scan", PPO, SAC)
     assert status == 0
     assert f"{PPO}: clean (sha256 " in out
-    assert out.endswith("2 files, 2 clean\n")
+    assert out.endswith("2 files, 2 clean\nresult: passes (--fail-on unknown)\n")
     status, (report, _) = run_json(capsys, "scan", PPO, SAC)
     assert (status, report["verdict"], report["findings"]) == (0, "clean", [])
     assert "torch._utils._rebuild_tensor_v2" in report["imports"]
@@ -144,7 +144,10 @@ def test_what_cannot_be_read_outranks_findings(capsys: pytest.CaptureFixture[str
     assert main(["scan", str(tmp_path / "nowhere"), str(tmp_path / "a.pkl"), str(PPO)]) == 2
     out, err = capsys.readouterr()
     assert err == f"sbformat: {tmp_path / 'nowhere'}: cannot open: No such file or directory\n"
-    assert out.endswith("3 files, 1 clean, 1 dangerous (harmful), 1 not read\n")
+    assert out.splitlines()[-2:] == [
+        "3 files, 1 clean, 1 dangerous (harmful), 1 not read",
+        f"result: fails (--fail-on unknown): {tmp_path / 'a.pkl'}; not read: {tmp_path / 'nowhere'}",
+    ]
 
 
 def test_files_and_folders_without_permission(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -311,9 +314,37 @@ def test_a_file_that_is_named_is_looked_into(capsys: pytest.CaptureFixture[str],
                 assert report["outcome"] == "ok"
 
 
-def test_a_text_with_a_tag_is_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "args.yml").write_bytes(b"a: !!python/name:os.system x")
-    assert run(capsys, "scan", tmp_path / "args.yml")[0] == 1
+@pytest.mark.parametrize("name", ["args.yml", "words"])
+def test_a_text_with_a_tag_is_judged_as_in_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"a: !!python/name:os.system x")
+    status, (report,) = run_json(capsys, "scan", tmp_path / name)
+    assert (status, [row["rule"] for row in report["findings"]]) == (1, ["python-tag"])
+    assert run_json(capsys, "scan", tmp_path)[1][0]["findings"] == report["findings"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("args.yml", b"n_envs: 8\n", 0), ("CONFIG.YAML", b"a: !!python/tuple [1]", 0), ("a.json", b"[1, 2]", 0),
+        ("a.json", b'{"half": ', 0), ("args.yml", b"<!doctype html>", 2), ("args.yml", b"", 2), ("a.yml", b"\0\1", 1),
+    ],
+)  # fmt: skip
+def test_a_settings_file_that_is_named_is_judged_as_in_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, content: bytes, status: int
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert run_json(capsys, "scan", tmp_path / name)[0] == status
+
+
+def test_quiet_says_that_a_scan_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_pkl=SYSTEM, b_pkl=SYSTEM + b" ", c_zip=PPO.read_bytes())
+    out = run(capsys, "scan", tmp_path, "--quiet")[1]
+    assert out.splitlines()[-1] == f"result: fails (--fail-on unknown): {tmp_path / 'a.pkl'} and 1 more"
+    out = run(capsys, "scan", tmp_path, "--quiet", "--fail-on", "never")[1]
+    assert "result" not in out
+    assert run(capsys, "scan", tmp_path, "--fail-on", "never")[1].endswith("result: passes (--fail-on never)\n")
 
 
 def test_folders_of_pointers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -723,3 +754,9 @@ def test_findings_that_are_counted_come_after_those_with_other_names() -> None:
     assert group_findings(findings[-20:]) == [(row, 0) for row in findings[-20:]]
     many = [{**row, "names": [], "key": str(index)} for index in range(50)]
     assert group_findings(many) == [(row, 0) for row in many[:20]]
+
+
+def test_names_that_a_message_does_not_contain_follow_it() -> None:
+    row = {"verdict": "unknown", "reason": None, "entry": "data", "key": "a", "offset": None, "rule": "unknown-name"}
+    cells = scan_command._list_cells({**row, "names": ["my.A", "my.B"], "message": "my.A is not known"}, 0)
+    assert cells[-1] == "my.A is not known: my.B"

@@ -23,7 +23,7 @@ from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.limits import Limits
 
@@ -76,21 +76,32 @@ def read_baseline(content: bytes, limits: Limits = DEFAULT_LIMITS) -> list[Item]
     return list(document["accepted"])
 
 
-def make_baseline(reports: Iterable[Mapping[str, Any]], previous: Iterable[Item] = ()) -> list[Item]:
+def make_baseline(
+    reports: Sequence[Mapping[str, Any]],
+    previous: Sequence[Item] = (),
+    was_scanned: Callable[[str], bool] = lambda _: True,
+) -> list[Item]:
     """Return items that accept the findings of reports; a file without a digest has none.
 
-    :param previous: the items of the baseline that is replaced: what people wrote in them is kept
+    :param previous: the items of the baseline that is replaced: what people wrote in them is kept, and so are the items
+        of files that were not scanned
+    :param was_scanned: whether the scan looked at a path
     """
     written: dict[tuple[Any, ...], Item] = {
-        _identify(item): {name: item[name] for name in _OF_PERSON if name in item} for item in previous
+        identify(item): {name: item[name] for name in _OF_PERSON if name in item} for item in previous
     }
-    made: dict[tuple[Any, ...], Item] = {}
+    digests = {report.get("sha256") for report in reports}
+    made: dict[tuple[Any, ...], Item] = {
+        identify(item): item
+        for item in previous
+        if item["sha256"] not in digests and not ("path" in item and was_scanned(item["path"]))
+    }
     for report in reports:
         for row in report.get("findings", ()) if report.get("sha256") else ():
             item = {"path": report["path"], "sha256": report["sha256"], **{name: row[name] for name in _OF_FINDING}}
-            key = _identify(item)
+            key = identify(item)
             made.setdefault(key, item | written.get(key, {}))
-    return sorted(made.values(), key=lambda item: (item["path"], item["entry"], item["key"], item["rule"]))
+    return sorted(made.values(), key=lambda item: (item.get("path", ""), item["entry"], item["key"], item["rule"]))
 
 
 def render_baseline(items: list[Item]) -> bytes:
@@ -103,11 +114,11 @@ def apply_baseline(reports: Iterable[Mapping[str, Any]], items: Iterable[Item], 
     """Mark the accepted findings of reports: each gets ``accepted``, and ``justification`` if the item has one."""
     items = list(items)
     expired = [item for item in items if _last_day(item) < today]
-    valid = {_identify(item): item for item in items if _last_day(item) >= today}
+    valid = {identify(item): item for item in items if _last_day(item) >= today}
     accepted, matched = 0, set()
     for report in reports:
         for row in report.get("findings", ()):
-            key = _identify({**row, "sha256": report["sha256"]})
+            key = identify({**row, "sha256": report["sha256"]})
             if key in valid:
                 row |= {"accepted": True, **{name: valid[key][name] for name in _OF_PERSON[:1] if name in valid[key]}}
                 matched.add(key)
@@ -119,6 +130,6 @@ def _last_day(item: Item) -> date:
     return date.fromisoformat(item["expires"]) if "expires" in item else date.max
 
 
-def _identify(item: Mapping[str, Any]) -> tuple[Any, ...]:
+def identify(item: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what makes a finding the one that an item accepts."""
     return (item["sha256"], *(item[name] for name in _OF_FINDING[:-1]), tuple(item["names"]))
