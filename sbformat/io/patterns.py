@@ -70,7 +70,8 @@ class Exclusion:
 
     @staticmethod
     def _translate(text: str) -> str:
-        path = text.strip("/")
+        text = re.sub("/+", "/", text)
+        path = text.removeprefix("./").strip("/")
         try:
             re.compile(translate_pattern(path))
         except re.error:

@@ -232,10 +232,10 @@ def test_rows_go_into_a_file(tmp_path: Path, capsys: Capture, options: list[str]
     formats = {".tex": "latex", ".md": "markdown", ".json": "json", ".csv": "csv"}
     shown = options if "--format" in options else [*options, "--format", formats.get(output[1:], "text")]
     printed = run(capsys, table, *shown)[1]
-    assert run(capsys, table, *options, "-o", tmp_path / output) == (0, "", "")
+    assert run(capsys, table, *options, "-o", tmp_path / output) == (0, f"{tmp_path / output}: written\n", "")
     assert (tmp_path / output).read_text("utf-8") == printed != ""
     assert run(capsys, table, *options, "-o", tmp_path / output)[0] == 2
-    assert run(capsys, table, *options, "-o", tmp_path / output, "--force") == (0, "", "")
+    assert run(capsys, table, *options, "-o", tmp_path / output, "--force", "--quiet") == (0, "", "")
 
 
 def test_a_file_for_rows_is_not_the_table_and_stays_after_an_error(tmp_path: Path, capsys: Capture) -> None:

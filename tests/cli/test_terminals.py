@@ -37,7 +37,7 @@ def test_a_file_of_a_report_does_not_depend_on_the_terminal(
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True)
     status, shown = run_in_terminal(*words, "-o", f"terminal.{suffix}", "--color", "always", cwd=tmp_path)
-    assert (status, shown) == (done.returncode, "")
+    assert (status, shown) == (done.returncode, f"terminal.{suffix}: written\n")
     text = (tmp_path / f"terminal.{suffix}").read_text("utf-8")
     assert text == (tmp_path / f"pipe.{suffix}").read_text("utf-8")
     assert max(map(len, text.splitlines())) > 110

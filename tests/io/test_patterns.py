@@ -25,6 +25,8 @@ NAMES = [
     [
         (["a.zip"], ["a.zip", "old/a.zip"]),
         (["/a.zip"], ["a.zip"]),
+        (["./a.zip"], ["a.zip"]),
+        (["runs//old/"], ["runs/old/", "runs/old/b/", "runs/old/b/c.zip"]),
         (["*.tmp", "b"], ["runs/a.tmp", "runs/old/b/", "runs/old/b/c.zip"]),
         (["old"], ["old/", "old/a.zip", "runs/old/", "runs/old/b/", "runs/old/b/c.zip", "runs/x/old"]),
         (["old/"], ["old/", "old/a.zip", "runs/old/", "runs/old/b/", "runs/old/b/c.zip"]),

@@ -169,8 +169,6 @@ class FileScanner(PickleScanner):
         is_file = not depth and not is_sidecar
         if kind == "data-json" and (is_file or recover.contains_blob_key(data)):
             self.scan_data(data, location, depth)
-        elif not depth and self.findings:  # it was judged by what was found in it
-            pass
         elif _is_text(data):
             if is_file:
                 message = f"expected an archive, got {describe_other(kind) or describe_other('text')}"
