@@ -158,7 +158,7 @@ class Checksums:
                 hint="pass unchecked_crc=True to read it",
             )
         found = f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}"
-        refuse_member(entry, f"{found}: the bytes are damaged, download the file again")
+        refuse_member(entry, f"{found}: the bytes are damaged", hint="download or copy the file again")
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
         """Check all bytes of a member; in memory, they are read only once."""

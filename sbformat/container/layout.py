@@ -123,8 +123,8 @@ _NUMBERED_DEVICES: Final = ("com", "lpt")
 _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
 
 
-def _refuse(message: str, offset: int | None = None) -> NoReturn:
-    raise ContainerError(message, offset=offset)
+def _refuse(message: str, offset: int | None = None, *, hint: str = "") -> NoReturn:
+    raise ContainerError(message, offset=offset, hint=hint)
 
 
 def is_state_dict(name: str) -> bool:
@@ -244,8 +244,9 @@ def check_paths(names: Iterable[str]) -> None:
 # -- structure ----------------------------------------------------------------------------------------
 
 _LARGEST_COMMENT: Final = 0xFFFF
-_CUT_OFF: Final = "the file is cut off, download it again"
-_CUT_OFF_OR_LONGER: Final = "the file is cut off, download it again, or bytes were appended"
+_CUT_OFF: Final = "the file was cut off"
+_CUT_OFF_OR_LONGER: Final = "the file was cut off, or bytes were appended"
+_COPY_AGAIN: Final = "download or copy the file again"
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
 _TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
@@ -327,7 +328,7 @@ def _find_end(source: Source) -> int:
     size = source.size
     at = size - END.size
     if at < 0:
-        _refuse(f"{_CUT_OFF}: expected a zip of at least {END.size} bytes, got {size}", size)
+        _refuse(f"{_CUT_OFF}: expected a zip of at least {END.size} bytes, got {size}", size, hint=_COPY_AGAIN)
     if bytes(source.view(at, 4)) == END_SIGNATURE:
         last = at
     else:
@@ -335,10 +336,11 @@ def _find_end(source: Source) -> int:
         found = bytes(source.view(start, size - start)).rfind(END_SIGNATURE)
         last = start + found
         if found < 0 or last > at:
-            _refuse(f"{_CUT_OFF_OR_LONGER}: expected the end record of a zip at its end", size)
+            _refuse(f"the end of the zip is missing: {_CUT_OFF_OR_LONGER}", size, hint=_COPY_AGAIN)
     comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
     if last + END.size + comment_size != size:
-        _refuse(f"{_CUT_OFF_OR_LONGER}: expected the zip to end with its last end record", last)
+        message = f"the zip does not end with its last end record: {_CUT_OFF_OR_LONGER}"
+        _refuse(message, last, hint=_COPY_AGAIN)
     return last
 
 

@@ -323,14 +323,14 @@ def test_a_file_that_is_cut_off_is_said_to_be_before_where_that_was_found(
     path = tmp_path / "cut.zip"
     path.write_bytes(PPO.read_bytes()[:9000])
     assert main(["inspect", str(path)]) == 2
-    assert unfold(capsys.readouterr().err).startswith(
-        f"sbformat: {path}: the file is cut off, download it again, or bytes were appended: expected the end record "
-        "of a zip at its end (container failure at byte 9000); "
+    assert unfold(capsys.readouterr().err) == (
+        f"sbformat: {path}: the end of the zip is missing: the file was cut off, or bytes were appended "
+        "(container failure at byte 9000); download or copy the file again\n"
     )
     assert main(["inspect", str(path), "--format", "json"]) == 2
     (report,) = json.loads(capsys.readouterr().out)["files"]
     assert report["outcome"] == "container failure"
-    assert report["message"].startswith("at byte 9000: the file is cut off")
+    assert report["message"].startswith("at byte 9000: the end of the zip is missing")
 
 
 # -- quiet --------------------------------------------------------------------------------------------
