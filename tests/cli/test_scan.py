@@ -314,9 +314,12 @@ def test_a_file_that_is_named_is_looked_into(capsys: pytest.CaptureFixture[str],
                 assert report["outcome"] == "ok"
 
 
-def test_settings_with_a_tag_are_judged_as_in_their_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "args.yml").write_bytes(b"a: !!python/name:os.system x")
-    status, (report,) = run_json(capsys, "scan", tmp_path / "args.yml")
+@pytest.mark.parametrize("name", ["args.yml", "config.YAML"])
+def test_a_settings_file_with_a_tag_is_judged_as_in_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"a: !!python/name:os.system x")
+    status, (report,) = run_json(capsys, "scan", tmp_path / name)
     assert (status, [row["rule"] for row in report["findings"]]) == (1, ["python-tag"])
     assert run_json(capsys, "scan", tmp_path)[1][0]["findings"] == report["findings"]
 
