@@ -50,7 +50,8 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
          "sbformat extract writes its tensors, sbformat convert a .pth of today's torch"),
         (["rebuild", "policy-box.pth", "-o", "a.zip"], "-o a.pth"),
         (["inspect", "page.zip"], "download it again"),
-        (["inspect", "cut.zip"], f"{SITE}reference/errors/#containererror lists what to do"),
+        (["inspect", "cut.zip"], "download or copy the file again"),
+        (["inspect", "forged.zip"], f"{SITE}reference/errors/#containererror lists what to do"),
         (["migrate", "x"], "sbformat rebuild does that"),
         (["inspect"], "see sbformat inspect --help"),
     ],
@@ -67,6 +68,7 @@ def test_an_error_ends_with_what_to_do_next(
         shutil.copy(ROOT / "tests" / "archives" / name, name)
     (tmp_path / "policy.pth").write_bytes(sbformat.read(PPO).raw("policy.pth"))
     (tmp_path / "cut.zip").write_bytes(PPO.read_bytes()[:9000])
+    (tmp_path / "forged.zip").write_bytes(PPO.read_bytes().replace(b"data", b"dada", 1))
     (tmp_path / "page.zip").write_text("<!DOCTYPE html>")
     (tmp_path / "there.safetensors").touch()
     first, last = fail(capsys, *command)
