@@ -137,7 +137,8 @@ def test_inspect_renders_what_a_function_computes(files: list[str], capsys: pyte
     shown = []
     for path in files:
         main(["inspect", path, "--long"])
-        shown.append(next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("learning")))
+        lines = capsys.readouterr().out.splitlines()
+        shown.append([line for line in lines if line.strip().startswith("learning_rate")][-1])  # below the page
     line, square, prints, constant = (text.split(None, 1)[1] for text in shown)
     assert line == "linear 0.25 -> 0.0 (understood from bytecode), from make.<locals>.schedule"
     assert square.startswith("0.25, 0.141, 0.0625, 0.0156, 0 during training (")
