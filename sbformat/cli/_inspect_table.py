@@ -23,6 +23,7 @@ from sbformat.catalogue.rows import (
 )
 from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
+from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
 from sbformat.rendering import count_noun
 
@@ -45,6 +46,8 @@ _WIDTH: Final = 120  # characters of a line for all columns but the names of fil
 _LEAST_NAME: Final = 24  # characters that the names of files have in a terminal, in which longer ones are folded
 _INDENT: Final = 4
 _GAP: Final = 2
+_LEADING: Final = ("algorithm", "seed", "mean_reward", "timesteps", "learning_rate")
+"""The first columns of the text: by these, runs are told apart. Facts that are not among them are the last ones."""
 _LISTED: Final = 12  # columns that are named because they are not shown
 
 
@@ -150,6 +153,8 @@ def print_text(
 ) -> None:
     """Print the rows of the files that could be read, and what they have in common.
 
+    Where there are agents, only these decide what differs: statistics and buffers have none of their values.
+
     :param columns: keys of the columns to print; None for facts and hyper-parameters that differ
     :param with_notes: also what is the same in all files, and which columns are not shown
     """
@@ -157,7 +162,11 @@ def print_text(
     if columns is not None:
         _require_columns(readable, columns, _FACTS)
     table = make_table(row.row for row in readable)
-    keys = [column.key for column in table.columns if column.is_shown] if columns is None else list(columns)
+    agents = [row.row for row in readable if row.format in AGENTS]
+    has_others = 0 < len(agents) < len(readable)
+    compared = make_table(agents) if has_others else table
+    differing = sorted(compared.columns, key=lambda column: _order(column.key))  # is stable
+    keys = [column.key for column in differing if column.is_shown] if columns is None else list(columns)
     keys = [key for key in keys if key not in (NAME, _PATH)]
     notes = [count_noun(row.broken, "broken entry", "broken entries") if row.broken else "" for row in readable]
     if columns is None:
@@ -168,11 +177,16 @@ def print_text(
     title = count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
     printer.table(title, header, cells, right=right, longest=_LONGEST, leaves_out=(len(keys) + 1,))
     if columns is None and with_notes:
-        printer.table("the same in all files", (), [row for row in table.shared if not row[0].startswith("_")])
-        others = [column.key for column in table.columns if column.key not in keys]
+        shared = [row for row in compared.shared if not row[0].startswith("_")]
+        printer.table(f"the same in all {'agents' if has_others else 'files'}", (), shared)
+        others = [column.key for column in differing if column.key not in keys]
         more = f", \u2026 {len(others) - _LISTED} more" if len(others) > _LISTED else ""
         if others:
             printer.line(f"\n  --columns shows others that differ: {', '.join(others[:_LISTED])}{more}")
+
+
+def _order(key: str) -> tuple[bool, int]:
+    return key in FACTS and key not in _LEADING, _LEADING.index(key) if key in _LEADING else len(_LEADING)
 
 
 def _is_number(table: FileTable, key: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.cli.test_commands import run
-from tests.helpers.bundled import PPO, zipped
+from tests.helpers.bundled import PPO, with_data, zipped
 from tests.helpers.reports import REPORT
 from tests.helpers.run_folders import AGENT, BUFFER, STATISTICS, make_evaluations, make_folder, make_hub, make_zoo
 
@@ -63,6 +64,20 @@ def test_json_has_all_of_it(capsys: Capture, tmp_path: Path) -> None:
     assert settings["Pendulum-v1/env_kwargs.yml"] == {"a": "tag:yaml.org,2002:python/name:os.system"}
     assert [row["outcome"] for row in folder["others"] if row["path"] == "bad.zip"] == ["container failure"]
     assert run_document(capsys, PPO)[1]["folders"] == []
+
+
+def test_only_agents_decide_which_columns_differ(capsys: Capture, tmp_path: Path) -> None:
+    values = {"learning_rate": 0.1, "num_timesteps": 7, "batch_size": 8, "seed": 5}
+    other = with_data(lambda data: data.update(values))
+    make_folder(tmp_path, {"a.zip": PPO.read_bytes(), "b.zip": other, "env.pkl": STATISTICS, "buffer.pkl": BUFFER})
+    status, text = run(capsys, "inspect", tmp_path)
+    table, shared = text[text.index("  4 files in") :].split("\n\n")
+    assert (status, len(table.splitlines())) == (0, 6)
+    assert table.splitlines()[1].split() == ["file", "seed", "timesteps", "learning_rate", "batch_size"]
+    assert shared.splitlines()[0] == "  the same in all agents"
+    assert re.search(r"\n    Algorithm +PPO\n", shared)
+    assert re.search(r"\n    SB3 version +\d", shared)
+    assert "--columns shows others" not in text  # such as clip_obs, which only the statistics have
 
 
 def test_a_table_of_chosen_columns_is_only_that(capsys: Capture, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_table_of_files_has_as_many_columns_as_fit(columns: int, tmp_path: Pat
     status, shown = run_in_terminal("inspect", ".", columns=columns, cwd=tmp_path, NO_COLOR="1")
     table = shown[shown.index("  3 files") :].partition("\n\n")[0].splitlines()
     assert (status, len(table)) == (1, 5)
-    assert table[1].split()[:2] == ["file", "timesteps"]
+    assert table[1].split()[:3] == ["file", "seed", "timesteps"]
     assert max(map(len, table)) <= columns
     listed = shown.partition("--columns shows others that differ: ")[2].replace(" ", "").replace("\n", ",").split(",")
     named = set(table[1].split()) | set(listed)
