@@ -180,10 +180,10 @@ def test_paths_are_joined_and_compared_with_backslashes() -> None:
 
 @pytest.mark.usefixtures("windows_paths")
 def test_folders_are_found_with_backslashes() -> None:
-    assert rows._find_folder(["C:\\runs\\ppo\\a.zip", "C:\\runs\\sac\\b.zip"]) == (
+    assert rows.find_folder(["C:\\runs\\ppo\\a.zip", "C:\\runs\\sac\\b.zip"]) == (
         "C:\\runs", ["ppo\\a.zip", "sac\\b.zip"]
     )  # fmt: skip
-    assert rows._find_folder(["C:\\a.zip", "D:\\b.zip"])[0] == ""
+    assert rows.find_folder(["C:\\a.zip", "D:\\b.zip"])[0] == ""
     assert trees._split("C:\\runs/ppo\\best_model.zip") == ("C:\\runs\\ppo", "best_model.zip")
     assert trees._split("https://host/runs/a.zip") == ("https://host/runs", "a.zip")
     assert _files._is_within("C:\\out\\a.npy", "C:\\out")

@@ -603,7 +603,7 @@ class FileTable(Record):
 def make_table(rows: Iterable[FileRow]) -> FileTable:
     """Return the table of the rows: columns for what differs, and apart from these what is the same in all files."""
     listed = list(rows)
-    folder, names = _find_folder([row.name for row in listed])
+    folder, names = find_folder([row.name for row in listed])
     readable = [row for row in listed if row.failure is None]
     values: dict[str, Counter[str]] = {key: Counter() for key in FACTS}
     for row in listed:
@@ -635,19 +635,19 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     )
 
 
-def _find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
+def find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the folder in which all files are, and their names relative to it, escaped."""
     folder = ""
-    if len(names) > 1 and all(map(is_url, names)):
-        schemes = {find_scheme(name) for name in names}
-        if len(schemes) == 1:
-            paths = [posixpath.dirname(name.partition("://")[2]) for name in names]
-            folder = f"{schemes.pop()}://{posixpath.commonpath(paths)}"
-    elif len(names) > 1 and all("/" in name or os.sep in name for name in names) and not any(map(is_url, names)):
-        try:
+    try:
+        if len(names) > 1 and all(map(is_url, names)):
+            schemes = {find_scheme(name) for name in names}
+            if len(schemes) == 1:
+                paths = [posixpath.dirname(name.partition("://")[2]) for name in names]
+                folder = f"{schemes.pop()}://{posixpath.commonpath(paths)}"
+        elif len(names) > 1 and all("/" in name or os.sep in name for name in names) and not any(map(is_url, names)):
             folder = os.path.commonpath([os.path.dirname(name) for name in names])
-        except ValueError:  # absolute and relative paths, or several drives
-            folder = ""
+    except ValueError:  # absolute and relative paths, or several drives
+        folder = ""
     below = [name[len(folder) :].lstrip("/" + os.sep) if folder else name for name in names]
     return escape(folder, _NAME), [escape(name, _NAME) for name in below]
 

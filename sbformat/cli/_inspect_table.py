@@ -43,9 +43,6 @@ _PATH: Final = "path"
 _PLAIN: Final = re.compile(r"-?\d+")
 _LONGEST: Final = 300
 _WIDTH: Final = 120  # characters of a line for all columns but the names of files, where no terminal has a width
-_LEAST_NAME: Final = 24  # characters that the names of files have in a terminal, in which longer ones are folded
-_INDENT: Final = 4
-_GAP: Final = 2
 _LEADING: Final = ("algorithm", "seed", "mean_reward", "timesteps", "learning_rate")
 """The first columns of the text: by these, runs are told apart. Facts that are not among them are the last ones."""
 _LISTED: Final = 12  # columns that are named because they are not shown
@@ -170,7 +167,10 @@ def print_text(
     keys = [key for key in keys if key not in (NAME, _PATH)]
     notes = [count_noun(row.broken, "broken entry", "broken entries") if row.broken else "" for row in readable]
     if columns is None:
-        keys = _keep_narrow(table, keys, _find_room(printer, table) - max(map(len, notes), default=0))
+        widths = {key: max(len(key), *(len(_render(row, key)) for row in table.rows)) for key in keys}
+        names = max((len(row.name) for row in table.rows), default=0)
+        room = _WIDTH if printer.width is None else _output.find_room(printer.width, names)
+        keys = _output.keep_narrow(widths, room - max(map(len, notes), default=0))
     cells = [(row.name, *(_render(row, key) for key in keys), note) for row, note in zip(table.rows, notes)]
     header = (NAME, *keys, "")
     right = [place for place, key in enumerate(header) if _is_number(table, key)]
@@ -192,28 +192,6 @@ def _order(key: str) -> tuple[bool, int]:
 def _is_number(table: FileTable, key: str) -> bool:
     cells = [row.cells[key] for row in table.rows if key in row.cells]
     return bool(cells) and all(cell.number is not None or cell.text == "null" for cell in cells)
-
-
-def _find_room(printer: _output.Plain, table: FileTable) -> int:
-    """Return how many characters of a line there are for all columns but the names of files."""
-    if printer.width is None:
-        return _WIDTH
-    longest = max((len(row.name) for row in table.rows), default=0)
-    return printer.width - _INDENT - min(longest, max(_LEAST_NAME, printer.width // 2))
-
-
-def _keep_narrow(table: FileTable, keys: Sequence[str], left: int) -> list[str]:
-    """Return the columns for which there is room, the first ones first.
-
-    :param left: characters of a line
-    """
-    kept: list[str] = []
-    for key in keys:
-        width = _GAP + max(len(key), *(len(_render(row, key)) for row in table.rows))
-        if width <= left:
-            kept.append(key)
-            left -= width
-    return kept
 
 
 def _render(row: FileRow, key: str) -> str:

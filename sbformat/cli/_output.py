@@ -42,6 +42,8 @@ _ROWS: Final = 1000
 _SHORT: Final = 24  # characters of a column that is not folded in a terminal
 _NARROW: Final = 12
 """Characters that each other column has at least; a terminal without room for them has a field a line."""
+_LEAST_NAME: Final = 24  # characters that the first column has at least, if its names have as many
+_GAP: Final = 2  # characters between columns
 _INDENT: Final = "    "  # before the lines of a table
 _COPIED_BYTES: Final = 1 << 20
 _CELL: Final = 32_000  # characters of a cell of CSV; Excel has room for 32,767
@@ -146,6 +148,28 @@ VERDICT_STYLES: Final = {
 def render_verdict(verdict: str, reason: str | None) -> str:
     """Return a verdict of ``scan``; of ``dangerous`` with its reason: harmful, or not known."""
     return verdict if reason is None or verdict != "dangerous" else f"{verdict} ({reason.replace('-', ' ')})"
+
+
+def find_room(width: int, names: int) -> int:
+    """Return how many characters of a line of a terminal there are for all columns but the first.
+
+    :param names: characters of the longest name in the first column, in which longer ones may be folded
+    """
+    return width - len(_INDENT) - min(names, max(_LEAST_NAME, width // 2))
+
+
+def keep_narrow(widths: Mapping[str, int], left: int) -> list[str]:
+    """Return the columns for which there is room, the first ones first.
+
+    :param widths: of the columns, without the gap before each
+    :param left: characters of a line
+    """
+    kept: list[str] = []
+    for name, width in widths.items():
+        if width + _GAP <= left:
+            kept.append(name)
+            left -= width + _GAP
+    return kept
 
 
 class Styled(str):

@@ -20,7 +20,7 @@ from sbformat.rendering import count_noun, format_size, read_number
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sbformat.catalogue.catalog import CatalogSource
     from sbformat.catalogue.rows import Row, Scalar
@@ -36,6 +36,8 @@ _USUAL: Final = (
     "last_evaluation", "learning_rate", "gamma", "verdict", "outcome",
 )  # fmt: skip
 """Columns that are printed as text."""
+_LEADING: Final = ("algorithm", "env", "seed", "last_evaluation", "mean_reward")
+"""Those of them that a terminal without room for all has first, after the source."""
 _MEASURES: Final = ("mean_reward", "best_evaluation", "last_evaluation", "timesteps")
 """Columns that are printed of groups."""
 _DIGITS: Final = 3  # of a deviation; its mean has as many decimals
@@ -299,20 +301,55 @@ def _print_query(args: argparse.Namespace, found: Found, path: str) -> None:
     measures = {name + mean: name for name in found.measures}
     merged = {name + suffix for name in found.measures for suffix in others}
     names = [name for name in found.columns if name not in merged]
+    printer = _output.make_printer(form=args.format)
+    folder, others = "", []
+    if printer.width is not None and args.columns is None and not args.group_by and "source" in names:
+        folder = _shorten_sources(shown)
+        kept = _choose_columns(names, shown, printer.width)
+        names, others = kept, [name for name in names if name not in kept]
     cells = [
         [_render_measure(row, measures[name]) if name in measures else _render_scalar(row[name]) for name in names]
         for row in shown
     ]
     noun = "group" if args.group_by else "row"
     more = f", the first {most:,}" if len(rows) > most else ""
-    _output.make_printer(form=args.format).table(
-        f"{count_noun(len(shown), noun)} of {escape(path, 1000)}{more}",
+    below = f", sources in {folder}" if folder else ""
+    printer.table(
+        f"{count_noun(len(shown), noun)} of {escape(path, 1000)}{more}{below}",
         [measures.get(name, name) for name in names],
         cells,
         right=[at for at, name in enumerate(names) if _has_numbers(name, [row[name] for row in shown])],
         longest=_CELL,
         leaves_out=[at for at, name in enumerate(names) if name in measures and args.columns is None],
     )
+    if others and shown and not opt.is_quiet():
+        printer.line(f"\n  --columns shows others: {', '.join(others)}")
+
+
+def _shorten_sources(rows: Iterable[dict[str, Any]]) -> str:
+    """Return the folder in which all sources are, and make their names relative to it."""
+    from sbformat.catalogue.rows import find_folder
+
+    named = [row for row in rows if isinstance(row["source"], str)]
+    folder, names = find_folder([row["source"] for row in named])
+    for row, name in zip(named, names):
+        row["source"] = name
+    return folder
+
+
+def _choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return the columns for which a terminal has room, in their order; those without a value are dropped first."""
+    widths, empty = {}, set()
+    for name in names:
+        texts = ["" if row[name] is None else str(_render_scalar(row[name])) for row in rows]
+        widths[name] = max(map(len, (name, *texts)))
+        if not any(texts):
+            empty.add(name)
+    room = _output.find_room(width, widths.pop("source"))
+    places = dict(zip(_LEADING, range(len(_LEADING))))
+    ordered = sorted(widths, key=lambda name: (name in empty, places.get(name, len(places))))  # is stable
+    kept = _output.keep_narrow({name: widths[name] for name in ordered}, room)
+    return [name for name in names if name == "source" or name in kept]
 
 
 def _has_numbers(name: str, values: Iterable[Scalar]) -> bool:

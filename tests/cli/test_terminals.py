@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.catalogue.test_files import make_row, write
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, changed, with_data
 from tests.helpers.terminals import requires_terminals, run_in_terminal
 
@@ -81,3 +82,25 @@ def test_a_table_of_files_has_as_many_columns_as_fit(columns: int, tmp_path: Pat
     listed = shown.partition("--columns shows others that differ: ")[2].replace(" ", "").replace("\n", ",").split(",")
     named = set(table[1].split()) | set(listed)
     assert named >= {"timesteps", "seed", "learning_rate", "gamma"}
+
+
+def test_rows_of_a_catalogue_have_as_many_columns_as_fit(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    values = {"algorithm": "PPO", "env": "CartPole-v1", "seed": 3, "last_evaluation": 487.25, "verdict": "clean"}
+    names = ("runs/logs/first/agent.zip", "runs/logs/second/agent.zip")
+    write(tmp_path / "runs.csv", [make_row(name, **values, gamma=0.99) for name in names])
+    status, shown = run_in_terminal("catalog", "runs.csv", columns=70, cwd=tmp_path, NO_COLOR="1")
+    table, others = shown.split("\n\n")
+    title, header, *rows = table.splitlines()
+    assert (status, title) == (0, f"  2 rows of runs.csv, sources in {os.path.join('runs', 'logs')}")
+    assert header.split() == ["source", "algorithm", "env", "seed", "last_evaluation"]
+    assert [row.split() for row in rows] == [
+        [f"{name}/agent.zip", "PPO", "CartPole-v1", "3", "487.25"] for name in ("first", "second")
+    ]
+    assert others.startswith("  --columns shows others: ")
+    assert {"mean_reward", "gamma", "verdict"} <= set(others.replace(",", " ").split())
+    chosen = ("catalog", "runs.csv", "--columns", "source,gamma")
+    _, shown = run_in_terminal(*chosen, columns=70, cwd=tmp_path, NO_COLOR="1")
+    assert [line.split() for line in shown.splitlines()[2:]] == [[name, "0.99"] for name in names]
+    _, shown = run_in_terminal("catalog", "runs.csv", "--where", "gamma > 1", columns=70, cwd=tmp_path)
+    assert "--columns" not in shown
