@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 from functools import partial
 from itertools import islice
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat import parallel
 from sbformat.cli import _files, _many, _output, _progress
 from sbformat.cli import _options as opt
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.rendering import count_noun, format_size, read_number
 
 if TYPE_CHECKING:
@@ -147,9 +148,8 @@ def _check_arguments(args: argparse.Namespace) -> str:
         return f"expected archives as sources of a table, got the table {escape(args.paths[0], 1000)}\n{hint}"
     wrong = [name for name in given if name in _QUERY]
     if wrong:
-        table = escape(args.output, 1000)
         message = f"--{wrong[0].replace('_', '-')}: expected it with a table that exists, not with archives"
-        return f"{message}\nfirst write the table; then: sbformat catalog {table} --{wrong[0].replace('_', '-')} ..."
+        return f"{message}\n{_describe_steps(args, wrong)}"
     if _files.STANDARD_STREAM in (*args.paths, args.output):
         return "expected paths and URLs as sources, and a file as OUT, got '-'"
     if args.format in opt.TABLES:
@@ -159,11 +159,33 @@ def _check_arguments(args: argparse.Namespace) -> str:
     return "" if has_sources else "expected sources: files, folders, globs, URLs, or --list FILE"
 
 
+def _describe_steps(args: argparse.Namespace, query: Iterable[str] = ()) -> str:
+    """Return the two commands that write a table of the sources, and its rows as they are asked for.
+
+    :param query: names of options for the rows
+    """
+    from sbformat.catalogue.table_files import SUFFIXES
+
+    is_table = args.output.lower().endswith(SUFFIXES)
+    table = args.output if is_table else "runs.csv"
+    rows = [table]
+    for name in query:
+        value = getattr(args, name)
+        rows.append(f"--{name.replace('_', '-')}")
+        rows += [] if value is True else [",".join(value) if isinstance(value, (list, tuple)) else str(value)]
+    rows += [] if is_table else ["-o", args.output]
+    sources = [*args.paths, *(() if args.list is None else ("--list", args.list))]
+    first, then = (escape(shlex.join(words), 1000) for words in ([*sources, "-o", table], rows))
+    return f"first: sbformat catalog {first}; then: sbformat catalog {then}"
+
+
 def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
     """Write the catalogue, and return what the command reports."""
     from sbformat.catalogue.update import update_catalog
 
     _files.check_allowed(args)
+    if args.output.lower().endswith(_OF_ROWS):
+        raise UnsupportedError(f"expected a table, got {quote(args.output)}", hint=_describe_steps(args))
     report = update_catalog(
         _list_arguments(args),
         args.output,

@@ -111,7 +111,14 @@ def test_a_lost_file_is_a_row(tmp_path: Path, capsys: Capture, monkeypatch: pyte
         (["runs.csv", "--fresh"], "--fresh: expected it with -o OUT"),
         (["a.zip", "-o", "out.csv", "--format", "csv"], "name a file that ends with .csv"),
         (["a.zip", "-o", "out.csv", "--format", "latex"], "--format latex prints rows of a table"),
-        (["a.zip", "-o", "out.csv", "--group-by", "env"], "then: sbformat catalog out.csv --group-by ..."),
+        (
+            ["a.zip", "-o", "out.csv", "--group-by", "env"],
+            "first: sbformat catalog a.zip -o out.csv; then: sbformat catalog out.csv --group-by env",
+        ),
+        (
+            ["my runs", "-o", "t.tex", "--where", "n < 1", "--group-by", "env", "--reverse"],
+            "'my runs' -o runs.csv; then: sbformat catalog runs.csv --where 'n < 1' --group-by env --reverse -o t.tex",
+        ),
         (["runs"], "expected a table to print rows of, got runs hint: first: sbformat catalog runs -o runs.csv"),
         (["runs", "--where", "1"], "hint: first: sbformat catalog runs -o runs.csv"),
         (["runs.csv", "-o", "out.csv"], "expected archives as sources of a table, got the table runs.csv"),
@@ -143,6 +150,13 @@ def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path, capsys: Ca
     assert (status, out, unfold(err).count("\n")) == (2, "", 1)
     assert message in unfold(err)
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_file_for_rows_of_archives_has_a_hint(tmp_path: Path, capsys: Capture) -> None:
+    status, _, err = run(capsys, PPO, "-o", tmp_path / "t.tex")
+    assert (status, f"then: sbformat catalog runs.csv -o {tmp_path / 't.tex'}" in unfold(err)) == (2, True)
+    assert f"first: sbformat catalog {PPO} -o runs.csv; " in unfold(err)
+    assert not any(tmp_path.iterdir())
 
 
 def test_no_sources_are_an_error(tmp_path: Path, capsys: Capture) -> None:
