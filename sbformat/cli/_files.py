@@ -370,14 +370,19 @@ def resolve_path(path: str) -> str:
     return path if path == STANDARD_STREAM or os.path.exists(path) else f"{path}.zip"
 
 
-def require_suffix(command: str, output: str) -> None:
-    """Check that an output is not in a format that another command writes."""
+def require_suffix(command: str, output: str, *, suffixes: Sequence[str] = ()) -> None:
+    """Check that an output is not in a format that another command writes.
+
+    :param suffixes: those that it can have, if it has one; without them every other is accepted
+    """
     suffix = os.path.splitext(output)[1].lower()
     commands = _WRITERS.get(suffix, (command,))
-    if command not in commands:
+    if command not in commands or (suffix and suffixes and suffix not in suffixes):
         others = " and ".join(f"sbformat {name}" for name in commands)
         hint = f"{others} {'do' if len(commands) > 1 else 'does'}"
-        message = f"sbformat {command} does not write {suffix} files"
+        if command in commands:
+            hint = f"it writes {' and '.join(suffixes)}"
+        message = f"sbformat {command} does not write {escape(suffix, 60)} files"
         raise OtherFileError(output) from UnsupportedError(message, hint=hint)
 
 

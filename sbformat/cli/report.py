@@ -73,7 +73,7 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
     from sbformat.html_report.page import require_packages
     from sbformat.html_report.report import find_missing, is_complete, write_report
 
-    _files.require_suffix("report", args.output)
+    _files.require_suffix("report", args.output, suffixes=(".html", ".htm"))
     require_packages()
     for path in paths:
         _files.refuse_same_file(path, args.output)

@@ -84,6 +84,8 @@ def test_the_nearest_name_is_one_that_begins_so_or_looks_so() -> None:
         (["rebuild"], "x.onnx", "sbformat export does"),
         (["bundle", "--vecnormalize", str(ARCHIVES / "vecnormalize-pendulum.pkl")], "x.html", "sbformat report does"),
         (["report"], "x.onnx", "sbformat export does"),
+        (["report"], "x.pdf", "it writes .html and .htm"),
+        (["report"], "x.TXT", "it writes .html and .htm"),
     ],
 )
 def test_the_command_that_writes_a_format_is_named(
