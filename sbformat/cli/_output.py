@@ -385,7 +385,8 @@ def run_to_file(run: Callable[[argparse.Namespace], int], args: argparse.Namespa
 
     A temporary file of the system has the report until the command ends, so that a folder that is examined does not
     contain it. A command that could not do its work and printed nothing leaves the output as it was. What the file has
-    is a line on standard output: ``args.report_summary``, if the command sets it.
+    is a line on standard output: ``args.report_summary``, if the command sets it. So is ``args.report_result``, which
+    ``--quiet`` leaves out only of a command that succeeds.
     """
     from tempfile import TemporaryFile
 
@@ -400,8 +401,11 @@ def run_to_file(run: Callable[[argparse.Namespace], int], args: argparse.Namespa
                 return status
             failure = _files.report_errors(output, lambda: _save_report(kept, args), outputs=[output])
         if failure["outcome"] == "ok":
+            printer, result = make_printer(), getattr(args, "report_result", "")
             if not is_quiet():
-                make_printer().line(f"{escape(output, 1000)}: {getattr(args, 'report_summary', 'written')}")
+                printer.line(f"{escape(output, 1000)}: {getattr(args, 'report_summary', 'written')}")
+            if result and (status or not is_quiet()):
+                printer.line(result)
             return status
     report_failure(failure, lists_problems=False)
     return _files.EXIT_COULD_NOT

@@ -133,6 +133,9 @@ def _print_reports(
     :param summary: the files without a verdict
     :param applied: what the baseline accepts; None without one
     """
+    is_summed_up = len(reports) != 1 or summary["counts"] or applied is not None
+    result = _render_result(reports, args.fail_on, applied, status)
+    args.report_result = result if is_summed_up or status else ""
     if args.format == "json":
         others: dict[str, Any] = {} if applied is None else {"baseline": applied._asdict()}
         _output.print_json("scan", reports, skipped=summary, **others)
@@ -155,9 +158,8 @@ def _print_reports(
     else:
         printer = _output.make_printer()
         _print_text(printer, reports, summary)
-        is_summed_up = len(reports) != 1 or summary["counts"] or applied is not None
         if is_summed_up and (status or not opt.is_quiet()):
-            printer.line(_render_result(reports, args.fail_on, applied, status))
+            printer.line(result)
 
 
 def _report_empty_folders(

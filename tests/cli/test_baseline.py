@@ -272,3 +272,19 @@ def test_a_baseline_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit):
         main(["scan", str(PPO), "--write-baseline", "-"])
     assert "--write-baseline: expected a file, got '-'" in capsys.readouterr().err
+
+
+def test_with_a_report_in_a_file_the_result_is_printed(baseline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil, output = baseline.with_name("models") / "evil.pkl", baseline.with_name("s.json")
+    command = ["scan", str(evil.parent), "-o", str(output), "--force"]
+    assert main([*command, "--baseline", str(baseline)]) == 0
+    counts = f"{output}: 2 files, 1 unknown, 1 dangerous (harmful)\n"
+    passes = "result: passes (--fail-on unknown, 3 of 3 findings accepted by the baseline)\n"
+    assert capsys.readouterr() == (f"{counts}{passes}", "")
+    fails = f"result: fails (--fail-on dangerous): {evil}\n"
+    assert main([*command, "--fail-on", "dangerous"]) == 1
+    assert capsys.readouterr() == (f"{counts}{fails}", "")
+    assert main([*command, "--fail-on", "dangerous", "--quiet"]) == 1
+    assert capsys.readouterr() == (fails, "")
+    assert main(["scan", str(evil), *command[2:], "--fail-on", "dangerous"]) == 1
+    assert capsys.readouterr().out == f"{output}: 1 file, 1 dangerous (harmful)\n{fails}"
