@@ -349,6 +349,8 @@ def _apply_baseline(
 ) -> Applied | None:
     """Mark the findings that the baseline accepts; None without one. Items that accept nothing are remarks.
 
+    The one about a file that changed is written with ``--quiet``, too, if the scan fails because of it.
+
     :param skipped: the files in folders that are not judged
     """
     path = args.baseline or args.write_baseline
@@ -362,10 +364,14 @@ def _apply_baseline(
     name = escape(_files.name_input(path), 1000)
     count = count_noun(len(items), "item")
     changed, gone, others = _sort_unmatched(args, reports, applied.unmatched, skipped)
-    if changed:
-        its, it = ("its", "it") if len(set(map(_name_file, changed))) == 1 else ("their", "them")
-        files = _list_files(map(_name_file, changed))
-        _output.warn(f"{name}: {files} changed since {its} findings were accepted (other SHA-256): look at {it} again")
+    paths = list(dict.fromkeys(map(_name_file, changed)))
+    if paths and not (opt.is_quiet() and set(paths).isdisjoint(_list_failing(reports, args.fail_on))):
+        its, it, they = ("its", "it", "it is") if len(paths) == 1 else ("their", "them", "they are")
+        again = f"{_list_files(paths)} changed since {its} findings were accepted (other SHA-256): look at {it} again"
+        words = [path, *paths] if len(paths) <= _SHOWN_NAMES else [path, "FILE"]
+        accept = " ".join(["sbformat scan --write-baseline", *(escape(shlex.quote(word), 1000) for word in words)])
+        is_file = path != _files.STANDARD_STREAM and not is_remote(path)
+        _files.write_remark(f"{name}: {again}", f"when {they} fine: {accept}" if is_file else "")
     remarks = (
         (gone, "match no finding any more", f"remove them from {name}"),
         (others if args.baseline else [], "are of files that were not scanned", ""),
