@@ -105,8 +105,8 @@ def build_parser(*words: str) -> Parser:
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
         "or export their agents; put what is known of many into one table. No code in a file is ever executed.",
-        epilog="sbformat help COMMAND shows its options, sbformat help environment the variables SBFORMAT_... that set "
-        "defaults. Exit status: 0 success, 1 findings, 2 failure.",
+        epilog="sbformat help COMMAND shows its options, sbformat help limits the limits of readers, sbformat help "
+        "environment the variables SBFORMAT_... that set defaults. Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"sbformat {sbformat.__version__}")

@@ -15,6 +15,7 @@ _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})  # names of arguments that are files
 _COMMAND: Final = "COMMAND"  # name of the argument that is a command
 _LONGEST: Final = 600  # characters of a cell
+_FORMAT: Final = "https://sbformat.github.io/sbformat/format/"
 _TABLES: Final = ("limits", "environment")
 COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
@@ -67,7 +68,7 @@ def run_help(args: argparse.Namespace) -> int:
     name = ALIASES.get(args.name, args.name)
     parser = build_parser(name)
     if name not in parser.commands:
-        raise opt.UsageError(explain_command(args.name, parser.commands))
+        raise opt.UsageError(explain_command(args.name, [*parser.commands, *_TABLES]))
     parser.commands[name].print_help()
     return _files.EXIT_FINE
 
@@ -79,7 +80,9 @@ def _print_tables(name: str) -> None:
     printer = _output.make_printer()
     if name == "limits":
         header = ("limit", "default", "what it bounds")
-        printer.table("limits, for --limit NAME=VALUE", header, _tables.list_limits(), longest=_LONGEST)
+        rows = [(limit, size, text.replace("``", "")) for limit, size, text in _tables.list_limits()]
+        printer.line(f"A number alone in parentheses, such as (8.1), is a section of the format: {_FORMAT}")
+        printer.table("limits, for --limit NAME=VALUE", header, rows, longest=_LONGEST)
         return
     parsers = build_parser().commands.values()
     header = ("variable", "instead of", "value")

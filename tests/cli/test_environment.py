@@ -133,9 +133,13 @@ def test_help_prints_the_tables_of_the_pages(capsys: Capture) -> None:
     assert main(["help", "limits"]) == 0
     out = capsys.readouterr().out
     assert all(f"    {name} " in out for name in sbformat.Limits._fields)
+    assert out.splitlines()[0].endswith("is a section of the format: https://sbformat.github.io/sbformat/format/")
+    assert "`" not in out
     assert main(["help", "environment"]) == 0
     out = capsys.readouterr().out
     assert all(f"    SBFORMAT_{name.upper()} " in out for name in _options.VARIABLES)
     assert all(f"    SBFORMAT_LIMIT_{name.upper()} " in out for name in sbformat.Limits._fields)
     assert main(["help"]) == 0
-    assert "sbformat help environment" in " ".join(capsys.readouterr().out.split())
+    out = " ".join(capsys.readouterr().out.split())
+    assert "sbformat help limits" in out
+    assert "sbformat help environment" in out
