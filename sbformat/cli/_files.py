@@ -76,6 +76,7 @@ _WRITERS: Final = {
 """The commands that write a format, by suffix."""
 
 _standard_input: list[bytes] = []  # the bytes that were read from standard input, which can be read only once
+_not_of_agents: set[str] = set()  # the JSON files and baselines of the command line: what to do about an agent is no hint
 
 
 class OutputError(Exception):
@@ -93,6 +94,9 @@ def start(args: argparse.Namespace) -> None:
             setattr(args, name, [add_url_options(one, args) for one in value])
         elif value is not None:
             setattr(args, name, add_url_options(value, args))
+    baselines = filter(None, (getattr(args, name, None) for name in ("baseline", "write_baseline")))
+    _not_of_agents.clear()
+    _not_of_agents.update(map(name_input, (*list_json_files(args), *baselines)))
     if list_inputs(args).count(STANDARD_STREAM) > 1:
         raise UsageError("standard input can be read once: expected one '-' at most")
 
@@ -541,4 +545,7 @@ def remove_hint(message: str, hint: str) -> str:
 
 def write_failure(report: dict[str, Any]) -> None:
     """Write the error of a file that failed, and what to do next, to standard error."""
-    write_remark(describe_failure(report), report.get("hint") or _HINTS.get(report["outcome"], ""))
+    name = report.get("file", report["path"])
+    is_of_agent = not name.startswith("--") and name not in _not_of_agents  # not of an option, such as --observation
+    usual = _HINTS.get(report["outcome"], "") if is_of_agent else ""
+    write_remark(describe_failure(report), report.get("hint") or usual)

@@ -124,12 +124,17 @@ def _name_assigned(key: str, text: str) -> str:
 
 
 def _explain_type(key: str, text: str, archive: Archive) -> str:
-    """Return what a key must have instead of a text, by the schema; empty if it can have one."""
+    """Return what a key must have instead of a text, by the schema; empty if it can have one.
+
+    A serialized value, which nobody types, is not named.
+    """
     from sbformat.schema.schemas import check_data, choose_schema
 
     problems = check_data({key: text}, *choose_schema(archive))
     messages = (row.message for row in problems if row.kind == "type" and row.loc == f"/{key}")
-    return next((message.rpartition(", got ")[0] for message in messages), "")
+    expected = next((message.rpartition(", got ")[0] for message in messages), "")
+    shorter = expected.removesuffix(" or a serialized value")
+    return re.sub(r'(.*), (?=[a-z"])', r"\1 or ", shorter, count=1) if shorter != expected else expected
 
 
 def read_file(text: str, limits: Limits) -> bytes:

@@ -259,6 +259,8 @@ def _read_baseline(args: argparse.Namespace, limits: Limits) -> list[dict[str, A
         return {"items": read_baseline(bytes(opened.view(0, opened.size)), limits)}
 
     report = _files.report_errors(path, read)
+    if path != _files.STANDARD_STREAM and not is_remote(path) and not os.path.lexists(path):
+        report.setdefault("hint", f"--write-baseline {escape(shlex.quote(path), 1000)} makes it")
     _output.report_failures([report])
     return report.get("items")
 

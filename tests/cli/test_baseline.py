@@ -272,7 +272,9 @@ def test_a_day_that_does_not_exist_is_an_error(baseline: Path, capsys: pytest.Ca
 
 def test_a_baseline_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", str(PPO), "--baseline", str(tmp_path / "none.json")]) == 2
-    assert capsys.readouterr().err.startswith(f"sbformat: {tmp_path / 'none.json'}: cannot open: ")
+    err = capsys.readouterr().err
+    assert err.startswith(f"sbformat: {tmp_path / 'none.json'}: cannot open: ")
+    assert unfold(err).endswith(f"; --write-baseline {tmp_path / 'none.json'} makes it\n")
     assert main(["scan", str(PPO), "--write-baseline", str(tmp_path / "none" / "a.json")]) == 2
     assert "there is no folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -209,9 +209,16 @@ def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_pat
     output = ["-o", tmp_path / "a.zip"]
     for text, hint in (
         (".98", "JSON wants 0.98 instead of .98: --set gamma=0.98"),
-        ("hello", "expected a number or a serialized value"),
+        ("hello", "expected a number"),
     ):
         assert fail(capsys, "edit", PPO, *output, "--set", f"gamma={text}").endswith(f"; {hint}")
+    for key, hint in (
+        ("seed", "expected null or an integer in [0, 4294967295]"),
+        ("use_sde", "expected true or false"),
+        ("verbose", "expected a number, true or false"),
+        ("action_space", "expected a serialized value"),
+    ):
+        assert fail(capsys, "edit", PPO, *output, "--set", f"{key}=hello").endswith(f"; {hint}")
     message = fail(capsys, "edit", PPO, *output, "--set", "tensorboard_log=logs")
     assert message.endswith("; put a text in double quotes: --set 'tensorboard_log=\"...\"'")
 
@@ -219,6 +226,19 @@ def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     message = fail(capsys, "predict", PPO, "--observation", "0.1,0.2,0.3,0.4")
     assert message.endswith('; put the numbers in brackets: --observation "[0.1, 0.2, 0.3, 0.4]"')
+
+
+def test_the_page_about_damaged_agents_is_no_hint_for_other_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[1, 2")
+    missing = "data failure: at byte 5: expected {}JSON: Expecting ',' delimiter"
+    for option, name in (("[1, 2", "--observation"), (f"@{path}", path)):
+        message = fail(capsys, "predict", PPO, "--observation", option)
+        assert message == f"sbformat: {name}: {missing.format('')}"
+    expected = missing.format("a baseline, as scan --write-baseline writes it: expected ")
+    assert fail(capsys, "scan", PPO, "--baseline", path) == f"sbformat: {path}: {expected}"
 
 
 def test_an_unknown_name_in_rebuild_names_the_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

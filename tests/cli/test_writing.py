@@ -245,7 +245,7 @@ def test_edit_tells_what_sb3_will_miss(capsys: Capture, ppo: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("gamma=high", "expected a number or a serialized value"),
+        ("gamma=high", "expected a number"),
         ("/policy_kwargs/a=high", "double quotes"),
         ("tensorboard_log=high", "double quotes"),
         ("policy_kwargs/net_arch=[8]", "did you mean '/policy_kwargs/net_arch'?"),
