@@ -76,7 +76,7 @@ _WRITERS: Final = {
 """The commands that write a format, by suffix."""
 
 _standard_input: list[bytes] = []  # the bytes that were read from standard input, which can be read only once
-_not_of_agents: set[str] = set()  # the JSON files and baselines of the command line: what to do about an agent is no hint
+_not_of_agents: set[str] = set()  # JSON files and baselines: what to do about an agent is no hint for them
 
 
 class OutputError(Exception):

@@ -349,7 +349,12 @@ _COMMON: Final[Options] = (
         flag("-v --verbose", "also what was read, and long texts in full"),
     ),
     option("--color", None, "auto (default): in a terminal", choices=_COLORS),
-    repeated("--limit", "NAME=VALUE", "change a limit: json_bytes=128MB; sbformat help limits lists them; repeatable", type=parse_limit),
+    repeated(
+        "--limit",
+        "NAME=VALUE",
+        "change a limit: json_bytes=128MB; sbformat help limits lists them; repeatable",
+        type=parse_limit,
+    ),
     flag("--private-redirects", "of URLs: follow redirects to private addresses, and from https to http"),
     option(
         "--timeout",

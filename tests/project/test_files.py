@@ -185,6 +185,12 @@ def test_links_lead_to_files() -> None:
     assert [row[1:] for row in found if not row[0].exists() and row[0].resolve() not in GENERATED] == []
 
 
+def test_a_page_names_those_that_only_the_site_has() -> None:
+    text = (ROOT / "docs" / "install.md").read_text("utf-8")
+    named = re.findall(r"https://sbformat\.github\.io/sbformat/(reference/\w+)/\)", text)
+    assert sorted(f"{page}.md" for page in named) == sorted(load_hook("site_pages").GENERATED)
+
+
 def test_the_documents_and_the_noxfile_name_programs_that_exist() -> None:
     text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py", ROOT / "pyproject.toml"])
     programs = set(re.findall(r"\b(?:tests|conformance|schema|benchmarks|sbformat)/[\w./-]+\.(?:py|js)\b", text))
