@@ -83,10 +83,14 @@ def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[tu
 def _list_directory(raw: bytes) -> list[tuple[int, int]]:
     """Return the offset of each member that zipfile finds, and the method of the directory, by which it reads it."""
     import io
+    import warnings
     import zipfile
 
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zipfile warns of odd extra fields, on standard error
+            file = zipfile.ZipFile(io.BytesIO(raw))
+        with file:
             return [(info.header_offset, info.compress_type) for info in islice(file.infolist(), _MAX_MEMBERS)]
     except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
         return []  # SB3 cannot open it either
