@@ -15,7 +15,7 @@ import zlib
 from bisect import bisect_right
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.container.checksums import Checksums, refuse_member
 from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout
@@ -26,6 +26,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from zipfile import ZipInfo
 
     from sbformat.io.source import Source
 
@@ -460,3 +461,22 @@ class Container(Entries):
         self._budget.inflate(entry.size)
         self._charged.add(entry.name)
         self._inflated = totals
+
+
+def list_by_zipfile(file: Any) -> list[ZipInfo] | None:
+    """Return the members that Python's zipfile finds, with which SB3 and users of torch read; None if it cannot open.
+
+    :param file: a path, or a file object
+    """
+    import struct
+    import warnings
+    import zipfile
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zipfile warns of odd extra fields, on standard error
+            opened = zipfile.ZipFile(file)
+        with opened:
+            return opened.infolist()
+    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
+        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import (
@@ -15,6 +14,7 @@ from sbformat.constants import (
     SB2_PARAMETERS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.container.reader import list_by_zipfile
 from sbformat.errors import COULD_NOT_OPEN, SbformatError, UnsupportedError
 from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.formats.opener import open_archive
@@ -43,21 +43,17 @@ def is_other_zip(path: str) -> bool:
 
     The names are those that ``zipfile`` finds, which SB3 and torch's users read zips with: a damaged archive, and one
     in a folder of its zip, are not other zips.
-
     """
-    import zipfile
-
-    expected = zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError
     opened: Any = to_path(path) if not is_remote(path) else None
     try:
         if opened is None:
             source = open_source(path)
             opened = io.BytesIO(source.view(0, source.size))
-        with zipfile.ZipFile(opened) as file:
-            names = [name.rpartition("/")[2].casefold() for name in file.namelist()]
-    except (*expected, SbformatError):
+    except (OSError, ValueError, LookupError, SbformatError):
         return False
-    return not any(map(_is_of_agent, names))
+    found = list_by_zipfile(opened)
+    names = (info.filename.rpartition("/")[2].casefold() for info in found or ())
+    return found is not None and not any(map(_is_of_agent, names))
 
 
 def _is_zip_of_agent(head: bytes) -> bool:

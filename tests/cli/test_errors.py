@@ -12,7 +12,7 @@ import sbformat
 from sbformat.cli import _files, main
 from tests.cli.test_commands import run_json
 from tests.helpers.bundled import PPO, ROOT, changed
-from tests.helpers.reports import unfold
+from tests.helpers.reports import run_failing, unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +23,7 @@ SITE = "https://sbformat.github.io/sbformat/"
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
     """Run a command that fails; the lines of its error."""
-    try:
-        status = main([str(arg) for arg in args])
-    except SystemExit as ended:
-        status = ended.code
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    lines = err.splitlines()
+    lines = run_failing(capsys, *args).splitlines()
     return lines[next(at for at, line in enumerate(lines) if line.startswith("sbformat")) :]
 
 

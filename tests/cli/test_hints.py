@@ -13,7 +13,7 @@ import sbformat
 from sbformat.cli import find_nearest, main
 from sbformat.cli._json import explain_json
 from tests.helpers.bundled import PPO, ROOT, SAC, with_data
-from tests.helpers.reports import parse_reports, unfold
+from tests.helpers.reports import parse_reports, run_failing, unfold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,14 +23,8 @@ SHELLS = "some shells remove them; @FILE reads a file"
 
 
 def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """Run a command that fails; what it writes to standard error."""
-    try:
-        status = main([str(arg) for arg in args])
-    except SystemExit as ended:
-        status = ended.code
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    return unfold(err).splitlines()[-1]
+    """Run a command that fails; its error in one line."""
+    return unfold(run_failing(capsys, *args)).splitlines()[-1]
 
 
 # -- commands and options -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
+from sbformat.cli import main
 from sbformat.schema import load_schema
 
 REPORT: Final = Draft202012Validator(load_schema("report"))
@@ -20,6 +21,17 @@ def parse_reports(out: str) -> list[dict[str, Any]]:
     REPORT.validate(document)
     files: list[dict[str, Any]] = document["files"]
     return files
+
+
+def run_failing(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """Run a command that fails and prints nothing; what it writes to standard error."""
+    try:
+        status: Any = main([str(arg) for arg in args])
+    except SystemExit as ended:
+        status = ended.code
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    return err
 
 
 def unfold(err: str) -> str:

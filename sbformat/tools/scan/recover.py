@@ -16,6 +16,7 @@ from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import LOCAL_SIGNATURE, SERIALIZED_MARKER
+from sbformat.container.reader import list_by_zipfile
 from sbformat.data import check_counts
 from sbformat.errors import LimitError, SbformatError
 from sbformat.immutable import Record
@@ -83,17 +84,9 @@ def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[tu
 def _list_directory(raw: bytes) -> list[tuple[int, int]]:
     """Return the offset of each member that zipfile finds, and the method of the directory, by which it reads it."""
     import io
-    import warnings
-    import zipfile
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # zipfile warns of odd extra fields, on standard error
-            file = zipfile.ZipFile(io.BytesIO(raw))
-        with file:
-            return [(info.header_offset, info.compress_type) for info in islice(file.infolist(), _MAX_MEMBERS)]
-    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
-        return []  # SB3 cannot open it either
+    found = list_by_zipfile(io.BytesIO(raw)) or ()  # SB3 cannot open what zipfile cannot
+    return [(info.header_offset, info.compress_type) for info in islice(found, _MAX_MEMBERS)]
 
 
 def inflate_member(data: memoryview, method: int, most: int) -> bytes:
