@@ -200,4 +200,7 @@ class PolicyModel(Record):
     family: Family
     """The library whose ``predict`` the policy follows: they differ in shapes and states."""
     was_normalized: bool
+    """Whether the agent was trained behind VecNormalize."""
     archive: Archive | None = None
+    is_normalized: bool = False
+    """Whether the graph normalizes observations with statistics."""

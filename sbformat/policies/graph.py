@@ -31,6 +31,7 @@ from sbformat.rendering import write_number, write_numbers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sbformat.policies.builder import Family
     from sbformat.policies.operators import Shape
 
 
@@ -191,6 +192,28 @@ def find_users(nodes: Iterable[Node]) -> dict[str, list[Node]]:
         for name in dict.fromkeys(node.inputs):
             users.setdefault(name, []).append(node)
     return users
+
+
+_FLOATS: Final = ("float32", "float64")
+
+
+def widen_inputs(graph: Graph, family: Family) -> Graph:
+    """Return a graph whose inputs have the dtype that observations are converted to first.
+
+    SB3 converts whatever it gets to float32, or with statistics to float64: an input of integers or float32 would cut
+    an observation of another dtype before that. SB2 has inputs of the dtype of the space.
+    """
+    inputs = []
+    users = find_users(graph.nodes)
+    for item in graph.inputs:
+        targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users.get(item.name, ())}
+        dtype = item.dtype
+        if targets and targets <= set(_FLOATS) and item.role == "observation":
+            wide = max(targets, key=_FLOATS.index)
+            if wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS):
+                dtype = wide
+        inputs.append(item._replace(dtype=dtype))
+    return graph._replace(inputs=tuple(inputs))
 
 
 GRAPH_VERSION: Final = 1

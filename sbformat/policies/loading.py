@@ -19,7 +19,7 @@ from sbformat.io.opening import is_folder
 from sbformat.known.spaces import convert_space
 from sbformat.known.types import Partial, Reference
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.policies.builder import Given
+from sbformat.policies.builder import Given, PolicyModel
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.io.opening import SourceLike
     from sbformat.known.spaces import Space
-    from sbformat.policies.builder import PolicyModel
     from sbformat.policies.graph import Graph
     from sbformat.policies.run.policy import Policy
 
@@ -150,6 +149,15 @@ def policy_graph(
     return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
+def load_model(source: PolicyModel | Policy | Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PolicyModel:
+    """Return what :func:`load_policy` makes a policy of: the graph and the spaces, for a back end without numpy.
+
+    The errors are those of :func:`load_policy`. A policy that is loaded already gives its own.
+    """
+    model: Any = getattr(source, "model", source)
+    return model if isinstance(model, PolicyModel) else _build_model(model, Given(), None, Budget(limits))[0]
+
+
 def _check_given(
     policy_class: object, observation_space: object, action_space: object, policy_kwargs: object, modules: Iterable[str]
 ) -> Given:
@@ -204,7 +212,10 @@ def _build_model(
             f"the policy does not have the module {quote(name, 60)} that modules supplies: modules have the names that "
             "begin those of tensors, such as features_extractor or mlp_extractor.policy_net, and activation_fn"
         )
-    return model._replace(was_normalized=model.was_normalized or is_normalized), statistics
+    return model._replace(
+        was_normalized=model.was_normalized or is_normalized,
+        is_normalized=statistics is not None and statistics.norm_obs,
+    ), statistics
 
 
 def resolve_folder(

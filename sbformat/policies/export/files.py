@@ -26,9 +26,9 @@ from sbformat.values.render import render_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from sbformat.policies.builder import PolicyModel
     from sbformat.policies.graph import Graph
     from sbformat.policies.operators import Shape
-    from sbformat.policies.run.policy import Policy
 
 NEXT: Final = "next_"
 """What the names of states begin with as outputs."""
@@ -95,24 +95,23 @@ def require_distinct(names: Iterable[str]) -> None:
 # -- metadata -----------------------------------------------------------------------------------------
 
 
-def describe_origin(policy: Policy) -> Mapping[str, str]:
+def describe_origin(model: PolicyModel) -> Mapping[str, str]:
     """Return what is known of an agent: names, and JSON or texts (POLICIES.md 20.1).
 
     ``algorithm``; ``stable_baselines3_version``; ``observation_space`` and ``action_space``, as JSON; ``sha256`` of the
     file; ``inferred``, a JSON list of sentences; ``normalized``, whether VecNormalize's statistics are applied;
     ``sbformat_version``. What is not known is left out.
 
-    :param policy: a loaded policy
     """
-    archive = policy.archive
+    archive, inferred = model.archive, model.graph.inferred
     found = {
-        "algorithm": policy.algorithm,
+        "algorithm": model.algorithm,
         "stable_baselines3_version": None if archive is None else archive.stable_baselines3_version,
-        "observation_space": _write_json(render_json(policy.observation_space)),
-        "action_space": _write_json(render_json(policy.action_space)),
+        "observation_space": _write_json(render_json(model.observation_space)),
+        "action_space": _write_json(render_json(model.action_space)),
         "sha256": None if archive is None else archive.sha256(),
-        "inferred": _write_json(list(policy.inferred)) if policy.inferred else None,
-        "normalized": _write_json(policy.vecnormalize is not None and policy.vecnormalize.norm_obs),
+        "inferred": _write_json(list(inferred)) if inferred else None,
+        "normalized": _write_json(model.is_normalized),
         "sbformat_version": sbformat.__version__,
     }
     return {name: text.strip() for name, text in found.items() if text is not None}

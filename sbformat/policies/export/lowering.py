@@ -118,7 +118,7 @@ def lower(
     constants = {name: array for name, array in narrowed.constants.items() if name in used}
     types = {**narrowed.types, **{name: (array.dtype.name, array.shape) for name, array in constants.items()}}
     ports = tuple(Port(name, value, *types[value], "output") for name, value in found.items())
-    return Lowered(name_inputs(graph, wanted, values), ports, kept, constants, describe_origin(policy))
+    return Lowered(name_inputs(graph, wanted, values), ports, kept, constants, describe_origin(policy.model))
 
 
 def open_policy(source: Policy | Archive | SourceLike) -> Policy:
@@ -460,7 +460,7 @@ def export_graph(
     refuse_calls(graph.nodes)
     described = graph.to_dict()
     stored = [name for name, weight in described["weights"].items() if "items" not in weight]
-    metadata = describe_origin(policy)
+    metadata = describe_origin(policy.model)
     weights = encode_safetensors({name: policy.weights[name] for name in stored})
     document = {
         **described,

@@ -29,7 +29,7 @@ import numpy as np
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.spaces import Discrete
 from sbformat.limits import Budget
-from sbformat.policies.graph import find_users
+from sbformat.policies.graph import widen_inputs
 from sbformat.policies.run.program import Program, Weights
 
 if TYPE_CHECKING:
@@ -45,27 +45,7 @@ if TYPE_CHECKING:
 
 NUMBERS: Final = "biuf"
 """Kinds of numpy dtypes that an observation may have."""
-_FLOATS: Final = ("float32", "float64")
 _MOST_SHOWN: Final = 20  # keys and sizes in a message
-
-
-def widen_inputs(graph: Graph, family: Family) -> Graph:
-    """Return a graph whose inputs have the dtype that observations are converted to first.
-
-    SB3 converts whatever it gets to float32, or with statistics to float64: an input of integers or float32 would cut
-    an observation of another dtype before that. SB2 has inputs of the dtype of the space.
-    """
-    inputs = []
-    users = find_users(graph.nodes)
-    for item in graph.inputs:
-        targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users.get(item.name, ())}
-        dtype = item.dtype
-        if targets and targets <= set(_FLOATS) and item.role == "observation":
-            wide = max(targets, key=_FLOATS.index)
-            if wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS):
-                dtype = wide
-        inputs.append(item._replace(dtype=dtype))
-    return graph._replace(inputs=tuple(inputs))
 
 
 class ArrayReader:
@@ -417,6 +397,11 @@ class Policy:
     def vecnormalize(self) -> VecNormalize | None:
         """The statistics that observations are normalized with."""
         return self._vecnormalize
+
+    @property
+    def model(self) -> PolicyModel:
+        """What every back end needs of a policy: the graph, the spaces and the algorithm."""
+        return self._model
 
     @property
     def archive(self) -> Archive | None:

@@ -457,19 +457,19 @@ def test_metadata_describe_the_agent() -> None:
 
 def test_metadata_say_whether_observations_are_normalized() -> None:
     with_statistics = sbformat.load_policy(SAC, vecnormalize=STATISTICS)
-    assert describe_origin(with_statistics)["normalized"] == "true"
+    assert describe_origin(with_statistics.model)["normalized"] == "true"
     rewards = VecNormalize(norm_obs=False, ret_rms=RunningMeanStd(np.array(0.0), np.array(1.0), 9.0))
-    assert describe_origin(sbformat.load_policy(SAC, vecnormalize=rewards))["normalized"] == "false"
+    assert describe_origin(sbformat.load_policy(SAC, vecnormalize=rewards).model)["normalized"] == "false"
 
 
 def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
-    assert list(describe_origin(make_policy(gaussian(box(3), box(2))))) == [
+    assert list(describe_origin(make_policy(gaussian(box(3), box(2))).model)) == [
         "algorithm", "observation_space", "action_space", "normalized", "sbformat_version",
     ]  # fmt: skip
     sbformat.convert(sbformat.read(PPO), tmp_path / "policy.pth")
     space = sbformat.read(PPO).decode("action_space")
     policy = sbformat.load_policy(tmp_path / "policy.pth", action_space=space, policy_kwargs={"activation_fn": "Tanh"})
-    metadata = describe_origin(policy)
+    metadata = describe_origin(policy.model)
     assert {"algorithm", "stable_baselines3_version"}.isdisjoint(metadata)
     assert json.loads(metadata["inferred"]) == list(policy.inferred) != []
     assert metadata["sha256"] == hashlib.sha256((tmp_path / "policy.pth").read_bytes()).hexdigest()
@@ -480,7 +480,7 @@ def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
 def test_the_digest_is_that_of_the_file(path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     for source in (path, path.read_bytes(), sbformat.read(path)):
-        assert describe_origin(sbformat.load_policy(source))["sha256"] == digest
+        assert describe_origin(sbformat.load_policy(source).model)["sha256"] == digest
 
 
 def test_an_archive_that_is_not_a_file_has_no_digest(tmp_path: Path) -> None:
@@ -490,12 +490,12 @@ def test_an_archive_that_is_not_a_file_has_no_digest(tmp_path: Path) -> None:
     edited = sbformat.edit(PPO, assign={"gamma": 0.5}).archive
     policy_file = saved_policy(make_agent())
     for source in (tmp_path, edited, policy_file):
-        assert "sha256" not in describe_origin(sbformat.load_policy(source))
+        assert "sha256" not in describe_origin(sbformat.load_policy(source).model)
 
 
 def test_an_edited_archive_that_was_written_has_the_digest_of_the_new_file(tmp_path: Path) -> None:
     sbformat.write(sbformat.edit(PPO, assign={"gamma": 0.5}).archive, tmp_path / "new.zip")
-    found = describe_origin(sbformat.load_policy(tmp_path / "new.zip"))["sha256"]
+    found = describe_origin(sbformat.load_policy(tmp_path / "new.zip").model)["sha256"]
     assert found == hashlib.sha256((tmp_path / "new.zip").read_bytes()).hexdigest()
 
 
@@ -504,4 +504,4 @@ def test_a_file_that_changes_after_it_was_loaded(tmp_path: Path) -> None:
     path.write_bytes(PPO.read_bytes())
     policy = sbformat.load_policy(path)
     path.write_bytes(SAC.read_bytes())
-    assert describe_origin(policy)["sha256"] == hashlib.sha256(PPO.read_bytes()).hexdigest()
+    assert describe_origin(policy.model)["sha256"] == hashlib.sha256(PPO.read_bytes()).hexdigest()
