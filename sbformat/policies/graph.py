@@ -29,7 +29,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number, write_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.policies.builder import Family
     from sbformat.policies.operators import Shape
@@ -192,6 +192,22 @@ def find_users(nodes: Iterable[Node]) -> dict[str, list[Node]]:
         for name in dict.fromkeys(node.inputs):
             users.setdefault(name, []).append(node)
     return users
+
+
+def prune_nodes(
+    nodes: Sequence[Node], outputs: Sequence[str], given: frozenset[str] = frozenset()
+) -> tuple[tuple[Node, ...], set[str]]:
+    """Return the nodes that outputs need, and the names of all values among them.
+
+    :param given: names of nodes whose values are supplied
+    """
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if node.name in wanted and node.name not in given:
+            kept.append(node)
+            wanted.update(node.inputs)
+    return tuple(reversed(kept)), wanted
 
 
 _FLOATS: Final = ("float32", "float64")

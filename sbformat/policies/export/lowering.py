@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.arrayfiles.writer import encode_safetensors
-from sbformat.errors import UnsupportedError, quote, require_names, require_type
+from sbformat.errors import UnsupportedError, quote, require_type
 from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.export.files import (
     NEXT,
@@ -44,22 +44,27 @@ from sbformat.policies.export.files import (
     Port,
     describe_origin,
     name_inputs,
-    name_states,
-    require_distinct,
     write_files,
 )
-from sbformat.policies.graph import BOUNDS, Graph, Node, Sampling
+from sbformat.policies.export.parts import (
+    check_outputs,
+    choose_outputs,
+    close_over_states,
+    find_raw_action,
+    refuse_calls,
+)
+from sbformat.policies.graph import BOUNDS, Node, prune_nodes
 from sbformat.policies.loading import load_policy
 from sbformat.policies.operators import OPERATORS, Operand, decompose
 from sbformat.policies.run.policy import Policy
-from sbformat.policies.run.program import fold_nodes, prune_nodes
+from sbformat.policies.run.program import fold_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.graph import Input
+    from sbformat.policies.graph import Graph, Input
     from sbformat.policies.operators import Result
     from sbformat.policies.run.kernels import Array
 
@@ -126,31 +131,6 @@ def open_policy(source: Policy | Archive | SourceLike) -> Policy:
     return source if isinstance(source, Policy) else load_policy(source)
 
 
-def find_raw_action(graph: Graph) -> str:
-    """Return the value that an action is before it is clipped or scaled to the bounds of its space."""
-    nodes = {node.name: node for node in graph.nodes}
-    dependent = {item.name for item in graph.inputs}
-    for node in graph.nodes:
-        if not dependent.isdisjoint(node.inputs):
-            dependent.add(node.name)
-    name = graph.outputs["action"]
-    while name in dependent and name in nodes and nodes[name].module == BOUNDS:
-        name = next(operand for operand in nodes[name].inputs if operand in dependent)
-    return name
-
-
-def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of outputs."""
-    names = require_names(outputs, "outputs")
-    for name in names:
-        if name not in graph.outputs:
-            raise ValueError(f"expected outputs among {', '.join(map(quote, graph.outputs))}, got {quote(name)}")
-    if not names:
-        raise ValueError(f"expected at least one output, of {', '.join(map(quote, graph.outputs))}")
-    require_distinct(names)
-    return names
-
-
 def explain_sampling(graph: Graph) -> str:
     """Return why no export samples, and from which outputs the caller can."""
     parameters = [name for name in ("mean", "log_std", "logits", "q_values") if name in graph.outputs]
@@ -158,27 +138,6 @@ def explain_sampling(graph: Graph) -> str:
     if graph.sampling.kind == "none" or not parameters:
         return f"{message}, and the agent does not sample"
     return f"{message}; export the outputs {', '.join(map(quote, parameters))}, and sample from them where it runs"
-
-
-def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node, ...], set[str], dict[str, str]]:
-    """Prune, and add the next values of all states that are needed; return these by their name in the file."""
-    named = name_states(graph)
-    chosen: dict[str, str] = {}
-    while True:
-        nodes, wanted = prune_nodes(graph.nodes, (*values, *chosen.values()))
-        needed = {named[state.input]: state.output for state in graph.states if state.input in wanted}
-        if needed == chosen:
-            return nodes, wanted, chosen
-        chosen = needed
-
-
-def refuse_calls(nodes: Iterable[Node]) -> None:
-    """Refuse functions of the caller's."""
-    for node in nodes:
-        if node.op == "Call":
-            reason = "it runs in Python only, and cannot be exported"
-            message = f"{quote(node.attributes['function'], 80)} is a function that modules= supplied: {reason}"
-            raise UnsupportedError(message)
 
 
 def expand(lowered: Lowered, has: Callable[[Node], bool], back_end: str) -> Lowered:
@@ -472,24 +431,6 @@ def export_graph(
     constants = sum(prod(weight.shape) for weight in graph.weights.values())
     inputs = tuple(Port(item.name, *item[:3], item.role, item.key) for item in graph.inputs)
     return ExportReport("json", files, inputs, _list_outputs(graph), len(graph.nodes), constants, metadata)
-
-
-def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) -> Graph:
-    """Return the part of a graph that computes outputs; None for all.
-
-    Observations remain inputs. With the output ``action``, so does what it is sampled from.
-    """
-    names = tuple(graph.outputs) if outputs is None else check_outputs(graph, outputs)
-    values = {name: graph.outputs[name] for name in names}
-    sampling = Sampling("none")
-    if "action" in values:
-        values["action"] = find_raw_action(graph) if raw else values["action"]
-        sampling = graph.sampling
-    nodes, wanted, _ = close_over_states(graph, (*values.values(), *sampling.parameters.values()))
-    inputs = tuple(item for item in graph.inputs if item.role == "observation" or item.name in wanted)
-    weights = {name: weight for name, weight in graph.weights.items() if name in wanted}
-    states = tuple(state for state in graph.states if state.input in wanted)
-    return Graph(inputs, nodes, values, weights, states, sampling, graph.inferred)
 
 
 def _name_weights_file(target: str) -> str:

@@ -35,7 +35,7 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.graph import Input, find_users
+from sbformat.policies.graph import Input, find_users, prune_nodes
 from sbformat.policies.operators import OPERATORS, Operand, decompose
 from sbformat.policies.run import kernels
 from sbformat.pth.arrays import to_array
@@ -131,22 +131,6 @@ class Program:
         nodes = fold_nodes(self._nodes, known)
         made = self._forms[given] = Folded(tuple(inputs), nodes, known, self._outputs, self._functions)
         return made
-
-
-def prune_nodes(
-    nodes: Sequence[Node], outputs: Sequence[str], given: frozenset[str] = frozenset()
-) -> tuple[tuple[Node, ...], set[str]]:
-    """Return the nodes that outputs need, and the names of all values among them.
-
-    :param given: names of nodes whose values are supplied
-    """
-    wanted = set(outputs)
-    kept = []
-    for node in reversed(nodes):
-        if node.name in wanted and node.name not in given:
-            kept.append(node)
-            wanted.update(node.inputs)
-    return tuple(reversed(kept)), wanted
 
 
 def fold_nodes(nodes: Sequence[Node], known: dict[str, Array]) -> tuple[Node, ...]:

@@ -16,7 +16,7 @@ from jsonschema import ValidationError as SchemaError
 from safetensors.numpy import load
 
 import sbformat
-from sbformat.policies.export.lowering import choose_outputs
+from sbformat.policies.export.parts import choose_outputs
 from sbformat.schema import load_schema
 from tests.helpers import policy_vectors
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC

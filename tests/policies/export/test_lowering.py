@@ -14,7 +14,8 @@ from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
 from sbformat.immutable import FrozenDict
 from sbformat.limits import Budget
 from sbformat.policies.export.files import describe_origin, name_inputs, summarize_origin
-from sbformat.policies.export.lowering import Lowered, find_raw_action, fold_constants, lower
+from sbformat.policies.export.lowering import Lowered, fold_constants, lower
+from sbformat.policies.export.parts import find_raw_action
 from sbformat.policies.graph import Graph, Input, Node, Sampling, Weight
 from sbformat.policies.run.program import Program, Weights
 from tests.helpers import policy_vectors
