@@ -279,10 +279,10 @@ def _list_items(array: ArrayInfo) -> Any:
         items = unpack_items(array._replace(shape=(1,), buffer=buffer[:size]) if is_uniform else array)
     except UnrecognizedError:
         return None
-    return write_number(items[0]) if is_uniform else [write_number(items[at]) for at in _list_positions(array)]
+    return write_number(items[0]) if is_uniform else [write_number(items[at]) for at in list_positions(array)]
 
 
-def _list_positions(array: ArrayInfo) -> list[int]:
+def list_positions(array: ArrayInfo) -> list[int]:
     """Return the position in the buffer of each item in C order."""
     axes = array.axes or tuple(range(len(array.shape)))
     stored = [array.shape[axes.index(axis)] for axis in range(len(axes))]

@@ -1,0 +1,647 @@
+// Runs the policy of an agent that sbformat exported: createPolicy(program) returns { predict, resetNoise, ... }.
+//
+// A program is data (POLICIES.md 20.5). Its values are numbered: inputs first, then weights, then nodes. Each has an
+// array, in C order, of its own dtype, so that results are rounded as in numpy. A node has an operator of KERNELS. A
+// kernel gets arrays once, and returns a step: a function that computes the node's array from those of its operands.
+// predict copies an observation to the arrays of the inputs, does the steps in order, and returns copies of results.
+// Steps that depend on weights alone are done once. A layer of 8 units over 4 observations:
+//
+//   values   0 observation (4)   1 weight (8, 4)   2 bias (8)   3 hidden (8)   4 action ()
+//   steps    hidden = weight * observation + bias   action = the place of the greatest of hidden
+
+const TYPES = {
+  bool: Uint8Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, uint32: Uint32Array,
+  int32: Int32Array, uint64: Float64Array, int64: Float64Array, float16: Float32Array, float32: Float32Array,
+  float64: Float64Array,
+}; // integers of 64 bits are exact up to 2 ** 53
+
+const count = (shape) => shape.reduce((product, size) => product * size, 1);
+const strides = (shape) => shape.map((_, axis) => count(shape.slice(axis + 1)));
+const like = (array, length = array.length) => new array.constructor(length);
+const round = (array, number) => new array.constructor([number])[0];
+const toInteger = (x) => (Math.abs(x) < 2 ** 63 ? Math.trunc(x) : -(2 ** 63));
+
+// -- kernels ------------------------------------------------------------------------------------------
+// The parameters are out, operands, attributes, and { shape, dtype, shapes, dtypes } of the result and the operands.
+// Operands of elementwise kernels have as many items as out.
+
+// Apply a function to each item. Operators that networks have in every layer have loops of their own instead.
+function map(compute) {
+  return (out, [x]) => () => {
+    for (let i = 0; i < out.length; i++) out[i] = compute(x[i]);
+  };
+}
+
+function add(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] + y[i];
+  };
+}
+
+function subtract(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] - y[i];
+  };
+}
+
+function multiply(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] * y[i];
+  };
+}
+
+function divide(out, [x, y], _, { dtype }) {
+  if (!dtype.startsWith("float")) {
+    return () => {
+      for (let i = 0; i < out.length; i++) out[i] = y[i] === 0 ? 0 : Math.trunc(x[i] / y[i]);
+    };
+  }
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] / y[i];
+  };
+}
+
+function maximum(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] >= y[i] || x[i] !== x[i] ? x[i] : y[i];
+  };
+}
+
+function minimum(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] <= y[i] || x[i] !== x[i] ? x[i] : y[i];
+  };
+}
+
+function greater(out, [x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] > y[i] ? 1 : 0;
+  };
+}
+
+function where(out, [condition, x, y]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = condition[i] ? x[i] : y[i];
+  };
+}
+
+function relu(out, [x]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i] < 0 ? 0 : x[i];
+  };
+}
+
+// Math.tanh takes three times as long as x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients, whose error is 3e-7.
+function tanh(out, [x], _, { dtype }) {
+  if (dtype !== "float32") return map(Math.tanh)(out, [x]);
+  return () => {
+    for (let i = 0; i < out.length; i++) {
+      const bounded = x[i] < -7.90531111 ? -7.90531111 : x[i] > 7.90531111 ? 7.90531111 : x[i];
+      const square = bounded * bounded;
+      let above = -2.76076847742355e-16, below = 1.19825839466702e-6;
+      above = above * square + 2.00018790482477e-13;
+      above = above * square - 8.60467152213735e-11;
+      above = above * square + 5.12229709037114e-8;
+      above = above * square + 1.48572235717979e-5;
+      above = above * square + 6.37261928875436e-4;
+      above = above * square + 4.89352455891786e-3;
+      below = below * square + 1.18534705686654e-4;
+      below = below * square + 2.268434632439e-3;
+      below = below * square + 4.89352518554385e-3;
+      out[i] = bounded * (above / below);
+    }
+  };
+}
+
+function sigmoid(out, [x]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) {
+      out[i] = Math.exp(-x[i]); // an overflow of the power gives 0
+      out[i] = 1 / (1 + out[i]);
+    }
+  };
+}
+
+function elu(out, [x], { alpha, gamma = 1, divisor = 1 }) {
+  const [before, inside, after] = [alpha, divisor, gamma].map((number) => round(out, number));
+  return () => {
+    for (let i = 0; i < out.length; i++) {
+      const below = before * Math.expm1((x[i] > 0 ? 0 : x[i]) / inside);
+      out[i] = after * ((x[i] < 0 ? 0 : x[i]) + below);
+    }
+  };
+}
+
+function prelu(out, [x, slope]) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = (x[i] < 0 ? 0 : x[i]) + (x[i] > 0 ? 0 : x[i]) * slope[i];
+  };
+}
+
+function hardSigmoid(out, [x], { alpha, beta }) {
+  const [slope, start] = [round(out, alpha), round(out, beta)];
+  return map((item) => Math.max(0, Math.min(1, item * slope + start)))(out, [x]);
+}
+
+function shrink(out, [x], { lambd, bias }) {
+  const [limit, shift] = [round(out, lambd), round(out, bias)];
+  return map((item) => (Math.abs(item) <= limit ? 0 : item - Math.sign(item) * shift))(out, [x]);
+}
+
+const ERF_ABOVE = [
+  -2.72614225801306e-10, 2.77068142495902e-8, -2.10102402082508e-6, -5.69250639462346e-5, -7.34990630326855e-4,
+  -2.95459980854025e-3, -1.60960333262415e-2,
+];
+const ERF_BELOW = [
+  -1.45660718464996e-5, -2.13374055278905e-4, -1.68282697438203e-3, -7.37332916720468e-3, -1.42647390514189e-2,
+];
+
+function erf(x) {
+  const bounded = Math.max(-4, Math.min(4, x)), square = bounded * bounded;
+  const evaluate = (coefficients) => coefficients.reduce((value, coefficient) => value * square + coefficient);
+  return (evaluate(ERF_ABOVE) / evaluate(ERF_BELOW)) * bounded;
+}
+
+function roundToEven(x) {
+  const near = Math.round(x);
+  return Math.abs(x % 1) === 0.5 && near % 2 !== 0 ? near - 1 : near;
+}
+
+function cast(out, [x], { to }, { dtypes }) {
+  if (to === "bool") return map((item) => (item === 0 ? 0 : 1))(out, [x]);
+  if (to.endsWith("int64") && dtypes[0].startsWith("float")) return map(toInteger)(out, [x]);
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[i];
+  };
+}
+
+function oneHot(out, [x], { depth }) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[Math.floor(i / depth)] === i % depth ? 1 : 0;
+  };
+}
+
+// -- layers
+
+// Write matrix * x + bias to every stride-th item of out, from start; four rows in one pass over x.
+function multiplyMatrix(out, start, stride, matrix, x, bias) {
+  const columns = x.length, rows = bias.length;
+  let row = 0, at = 0;
+  for (; row + 4 <= rows; row += 4) {
+    let a = 0, b = 0, c = 0, d = 0;
+    const second = at + columns, third = second + columns, fourth = third + columns;
+    for (let column = 0; column < columns; column++) {
+      const item = x[column];
+      a += item * matrix[at + column];
+      b += item * matrix[second + column];
+      c += item * matrix[third + column];
+      d += item * matrix[fourth + column];
+    }
+    const place = start + row * stride;
+    out[place] = a + bias[row];
+    out[place + stride] = b + bias[row + 1];
+    out[place + 2 * stride] = c + bias[row + 2];
+    out[place + 3 * stride] = d + bias[row + 3];
+    at = fourth + columns;
+  }
+  for (; row < rows; row++, at += columns) {
+    let a = 0;
+    for (let column = 0; column < columns; column++) a += x[column] * matrix[at + column];
+    out[start + row * stride] = a + bias[row];
+  }
+}
+
+function gemm(out, [x, weight, bias = like(out)], { transB }) {
+  const matrix = like(weight);
+  copyFrom(matrix, weight, gather([out.length, x.length], transB ? [x.length, 1] : [1, out.length]))();
+  return () => multiplyMatrix(out, 0, 1, matrix, x, bias);
+}
+
+// Copy the patch of each pixel, and multiply it by the filters.
+function conv(out, [x, weight, bias], { strides: [stepDown, stepAcross], pads }, { shape, shapes }) {
+  const [[channels, height, width], [filters, , rows, columns]] = shapes, pixels = shape[1] * shape[2];
+  const patch = like(x, channels * rows * columns), offsets = bias ?? like(out, filters);
+  return () => {
+    for (let pixel = 0; pixel < pixels; pixel++) {
+      const top = Math.floor(pixel / shape[2]) * stepDown - pads[0], left = (pixel % shape[2]) * stepAcross - pads[1];
+      for (let channel = 0, at = 0; channel < channels; channel++) {
+        for (let row = top; row < top + rows; row++) {
+          const start = (channel * height + row) * width;
+          for (let column = left; column < left + columns; column++) {
+            const isInside = row >= 0 && row < height && column >= 0 && column < width;
+            patch[at++] = isInside ? x[start + column] : 0;
+          }
+        }
+      }
+      multiplyMatrix(out, pixel, pixels, weight, patch, offsets);
+    }
+  };
+}
+
+function normalize(out, [x, scale, bias], { epsilon }) {
+  const n = x.length;
+  return () => {
+    const mean = round(out, sum(x, 0, 1, n) / n);
+    let squares = 0;
+    for (let i = 0; i < n; i++) squares += (x[i] - mean) ** 2;
+    const deviation = Math.sqrt(squares / n + round(out, epsilon));
+    for (let i = 0; i < n; i++) out[i] = ((x[i] - mean) / deviation) * scale[i] + bias[i];
+  };
+}
+
+// -- along an axis: functions get an array, the start of a line in it, the stride of its items, and their number
+
+function along({ axis }, shape, compute) {
+  const length = shape.at(axis), stride = strides(shape).at(axis), lines = count(shape) / (length || 1);
+  return () => {
+    for (let line = 0; line < lines; line++) {
+      compute(Math.floor(line / stride) * stride * length + (line % stride), stride, length, line);
+    }
+  };
+}
+
+function reduce(compute) {
+  return (out, [x], attributes, { dtype, shapes: [shape] }) => {
+    const isWhole = !dtype.startsWith("float");
+    return along(attributes, shape, (start, stride, length, line) => {
+      const result = compute(x, start, stride, length, out);
+      out[line] = isWhole ? Math.trunc(result) : result;
+    });
+  };
+}
+
+function sum(x, start, stride, length) {
+  let total = 0;
+  for (let i = 0, at = start; i < length; i++, at += stride) total += x[at];
+  return total;
+}
+
+function least(x, start, stride, length) {
+  let found = x[start];
+  for (let i = 1, at = start + stride; i < length; i++, at += stride) found = Math.min(found, x[at]);
+  return found;
+}
+
+function findGreatest(x, start, stride, length) {
+  let found = 0, greatest = x[start];
+  for (let i = 1, at = start + stride; i < length; i++, at += stride) {
+    if (x[at] > greatest || (x[at] !== x[at] && greatest === greatest)) [found, greatest] = [i, x[at]];
+  }
+  return found;
+}
+
+function greatest(x, start, stride, length) {
+  return x[start + findGreatest(x, start, stride, length) * stride];
+}
+
+function logSumExp(x, start, stride, length, out) {
+  const high = greatest(x, start, stride, length), power = like(out, length);
+  for (let i = 0; i < length; i++) power[i] = x[start + i * stride] - high;
+  for (let i = 0; i < length; i++) power[i] = Math.exp(power[i]);
+  return round(out, Math.log(sum(power, 0, 1, length))) + high;
+}
+
+function softmax(out, [x], attributes, { shape }) {
+  return along(attributes, shape, (start, stride, length) => {
+    const high = greatest(x, start, stride, length);
+    for (let i = 0, at = start; i < length; i++, at += stride) out[at] = Math.exp(x[at] - high);
+    const total = sum(out, start, stride, length);
+    for (let i = 0, at = start; i < length; i++, at += stride) out[at] /= total;
+  });
+}
+
+function logSoftmax(out, [x], attributes, { shape }) {
+  return along(attributes, shape, (start, stride, length) => {
+    const high = greatest(x, start, stride, length);
+    let total = 0;
+    for (let i = 0, at = start; i < length; i++, at += stride) total += Math.exp((out[at] = x[at] - high));
+    const logarithm = Math.log(total);
+    for (let i = 0, at = start; i < length; i++, at += stride) out[at] -= logarithm;
+  });
+}
+
+// -- items in other places
+
+// The place of each item of an array of these sizes in an array where its axes have these strides.
+function gather(sizes, steps, start = 0) {
+  let places = Int32Array.of(start);
+  sizes.forEach((size, axis) => {
+    const made = new Int32Array(places.length * size);
+    for (let i = 0; i < made.length; i++) made[i] = places[Math.floor(i / size)] + (i % size) * steps[axis];
+    places = made;
+  });
+  return places;
+}
+
+function copyFrom(out, x, places) {
+  return () => {
+    for (let i = 0; i < out.length; i++) out[i] = x[places[i]];
+  };
+}
+
+function transpose(out, [x], { axes }, { shape, shapes }) {
+  const steps = strides(shapes[0]);
+  return copyFrom(out, x, gather(shape, axes.map((axis) => steps[axis])));
+}
+
+function slice(out, [x], { axis, start }, { shape, shapes }) {
+  const steps = strides(shapes[0]);
+  return copyFrom(out, x, gather(shape, steps, start * steps.at(axis)));
+}
+
+function concat(out, operands, { axis }, { shape, shapes }) {
+  const rest = strides(shape).at(axis), step = shape.at(axis) * rest;
+  const widths = shapes.map((part) => part.at(axis) * rest);
+  return () => {
+    for (let part = 0, start = 0; part < operands.length; start += widths[part++]) {
+      const x = operands[part], width = widths[part];
+      for (let i = 0, at = start; i < x.length; at += step) {
+        for (let end = i + width, to = at; i < end; i++, to++) out[to] = x[i];
+      }
+    }
+  };
+}
+
+const BINARY = {
+  Add: add, Sub: subtract, Mul: multiply, Div: divide, Max: maximum, Min: minimum, Greater: greater, Where: where,
+  PRelu: prelu,
+}; // whose operands broadcast
+const KERNELS = {
+  ...BINARY, Relu: relu, Tanh: tanh, Sigmoid: sigmoid, HardSigmoid: hardSigmoid, Shrink: shrink,
+  Neg: map((x) => -x),
+  Abs: map(Math.abs),
+  Exp: map(Math.exp),
+  Log: map(Math.log),
+  Sqrt: map(Math.sqrt),
+  Round: map(roundToEven),
+  Erf: map(erf),
+  Softplus: map((x) => (x < 0 ? 0 : x) + Math.log1p(Math.exp(-Math.abs(x)))),
+  Softsign: map((x) => x / (1 + Math.abs(x))),
+  Elu: elu,
+  Selu: elu,
+  Celu: (out, operands, { alpha }) => elu(out, operands, { alpha, divisor: alpha }),
+  LeakyRelu: (out, [x], { alpha }) => prelu(out, [x, like(out).fill(alpha)]),
+  Gemm: gemm, Conv: conv, LayerNormalization: normalize, OneHot: oneHot, Softmax: softmax, LogSoftmax: logSoftmax,
+  ReduceSum: reduce(sum),
+  ReduceMean: reduce((x, start, stride, length, out) => round(out, sum(x, start, stride, length)) / length),
+  ReduceMin: reduce(least),
+  ReduceLogSumExp: reduce(logSumExp),
+  ArgMax: reduce(findGreatest),
+  Identity: cast, Cast: cast, Reshape: cast, Transpose: transpose, Slice: slice, Concat: concat,
+};
+
+// -- a program -----------------------------------------------------------------------------------------
+
+function decode(text) {
+  const characters = atob(text), bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return bytes.buffer;
+}
+
+// Return the array of a result that has the same items as its operand, if it does.
+function view({ op, attributes, dtype, shape }, { data, ...operand }) {
+  if (["Identity", "Reshape", "Cast"].includes(op) && dtype === operand.dtype) return data;
+  if (op !== "Slice" || count(operand.shape.slice(0, attributes.axis)) !== 1) return undefined;
+  const start = attributes.start * strides(shape).at(attributes.axis);
+  return data.subarray(start, start + count(shape));
+}
+
+// Return the values of a program, and the steps that compute those that depend on inputs.
+function link({ inputs, weights, nodes, sampling, data: text }) {
+  const buffer = decode(text), steps = [];
+  const values = inputs.map(({ dtype, shape }) => ({ dtype, shape, data: new TYPES[dtype](count(shape)) }));
+  for (const { dtype, shape, at } of weights) {
+    values.push({ dtype, shape, data: new TYPES[dtype](buffer, at, count(shape)), isConstant: true });
+  }
+  for (const node of nodes) {
+    const operands = node.operands.map((number) => values[number]), isReplaced = values.length === sampling.replaces;
+    const { dtype, shape, attributes } = node, length = count(shape);
+    const isConstant = !isReplaced && operands.every((operand) => operand.isConstant);
+    const isDrawn = operands.some((operand) => operand.isReplaced || operand.isDrawn);
+    const run = (step, once) => (once ? step() : steps.push({ step, isDrawn }));
+    let data = isReplaced ? undefined : view(node, operands[0]);
+    if (data === undefined) {
+      data = new TYPES[dtype](length);
+      const arrays = operands.map((operand) => {
+        if (!Object.hasOwn(BINARY, node.op) || operand.data.length === length) return operand.data;
+        const sizes = [...shape.map(() => 1), ...operand.shape].slice(-shape.length);
+        const places = gather(shape, strides(sizes).map((stride, axis) => (sizes[axis] === 1 ? 0 : stride)));
+        const repeated = like(operand.data, length);
+        run(copyFrom(repeated, operand.data, places), operand.isConstant);
+        return repeated;
+      });
+      const shapes = operands.map((operand) => operand.shape), dtypes = operands.map((operand) => operand.dtype);
+      run(KERNELS[node.op](data, arrays, attributes, { dtype, shape, dtypes, shapes }), isConstant);
+    }
+    values.push({ dtype, shape, data, isConstant, isReplaced, isDrawn });
+  }
+  return { values, steps };
+}
+
+// -- arguments -----------------------------------------------------------------------------------------
+
+const isTyped = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
+const isArray = (value) => Array.isArray(value) || isTyped(value);
+const quote = (text) => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
+const list = (names) => names.slice(0, 20).map((name) => quote(String(name))).join(", ") || "none";
+
+function describe(value) {
+  if (typeof value === "string") return `the text ${quote(value)}`;
+  if (isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === "object" && value !== null) return "an object";
+  return typeof value === "function" || typeof value === "symbol" ? `a ${typeof value}` : String(value);
+}
+
+function toNumber(value, what) {
+  if (typeof value === "number") return value;
+  if (typeof value === "boolean" || typeof value === "bigint") return Number(value);
+  throw new TypeError(`expected a number in ${what}, got ${describe(value)}`);
+}
+
+function copyTyped(items, value, what) {
+  if (value.length !== items.length) {
+    throw new RangeError(`expected ${items.length} numbers as ${what}, got an array of ${value.length}`);
+  }
+  for (let i = 0; i < items.length; i++) items[i] = Number(value[i]);
+}
+
+// Copy nested arrays, from an axis on: an axis has a size, and in items a stride.
+function copyNested(items, value, layout, axis = 0, start = 0) {
+  const { sizes, steps, what } = layout, isLast = axis === sizes.length - 1;
+  if (!Array.isArray(value) && !(isLast && isTyped(value))) {
+    const place = axis ? ` within ${axis} of them` : "";
+    throw new TypeError(`expected arrays of the shape [${sizes}] as ${what}, got ${describe(value)}${place}`);
+  }
+  if (value.length !== sizes[axis]) {
+    const place = `an array of ${value.length} for the size at ${axis}`;
+    throw new RangeError(`expected arrays of the shape [${sizes}] as ${what}, got ${place}`);
+  }
+  for (let i = 0, at = start; i < value.length; i++, at += steps[axis]) {
+    if (isLast) items[at] = toNumber(value[i], what);
+    else copyNested(items, value[i], layout, axis + 1, at);
+  }
+}
+
+function hasSizes(value, sizes) {
+  let part = value;
+  return sizes.every((size) => {
+    const fits = isArray(part) && part.length === size;
+    part = fits ? part[0] : undefined;
+    return fits;
+  });
+}
+
+// Return a function that copies an argument to the array of an input; undefined is the default.
+function makeReader({ dtype, shape, is_image: isImage, choices, default: usual }, data, what) {
+  const isWhole = dtype === "bool" || dtype.endsWith("int64"), steps = strides(shape);
+  const items = isWhole ? new Float64Array(data.length) : data;
+  const layout = { sizes: shape, steps, what };
+  const channelsLast = { sizes: [...shape.slice(1), shape[0]], steps: [...steps.slice(1), steps[0]], what };
+  return (value) => {
+    if (value === undefined && usual !== null) {
+      data.fill(usual);
+      return;
+    }
+    const isTurned = isImage && !hasSizes(value, shape) && hasSizes(value, channelsLast.sizes);
+    if (isTyped(value)) copyTyped(items, value, what);
+    else if (!shape.length) items[0] = toNumber(value, what);
+    else copyNested(items, value, isTurned ? channelsLast : layout);
+    for (let i = 0; choices && i < items.length; i++) {
+      if (!(items[i] >= 0 && items[i] < choices[i])) {
+        throw new RangeError(`expected an integer >= 0 and < ${choices[i]} in ${what}, got ${items[i]}`);
+      }
+    }
+    for (let i = 0; isWhole && i < items.length; i++) {
+      data[i] = dtype === "bool" ? Number(items[i] !== 0) : toInteger(items[i]);
+    }
+  };
+}
+
+// Return the parts of a Dict observation: own properties of an object, or the values of a Map.
+function readParts(observation, keys) {
+  if (typeof observation !== "object" || observation === null || isArray(observation)) {
+    const got = describe(observation);
+    throw new TypeError(`expected an object with the keys ${list(keys)} as the observation, got ${got}`);
+  }
+  const isMap = observation instanceof Map, given = isMap ? [...observation.keys()] : Object.keys(observation);
+  const has = (key) => (isMap ? observation.has(key) : Object.hasOwn(observation, key));
+  if (given.length !== keys.length || !keys.every(has)) {
+    throw new TypeError(`expected an observation with the keys ${list(keys)}, got ${list(given)}`);
+  }
+  return keys.map((key) => (isMap ? observation.get(key) : observation[key]));
+}
+
+// -- drawn actions ------------------------------------------------------------------------------------
+// Each returns a function that writes a draw to the array of the value that it replaces.
+
+const normal = (random) => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+
+const SAMPLERS = {
+  gaussian: (out, { mean, log_std: logarithm }) => (random) => {
+    for (let i = 0; i < out.length; i++) out[i] = normal(random) * round(out, Math.exp(logarithm[i])) + mean[i];
+  },
+  gsde: (out, { mean, latent, std }, _, noise) => (random) => {
+    noise.matrix ??= std.map((deviation) => deviation * normal(random));
+    for (let i = 0; i < out.length; i++) {
+      let total = 0;
+      for (let j = 0; j < latent.length; j++) total += latent[j] * noise.matrix[j * out.length + i];
+      out[i] = total + mean[i];
+    }
+  },
+  categorical: (out, { logits }, { sizes }) => (random) => {
+    const noisy = Float64Array.from(logits, (logit) => logit - Math.log(-Math.log(random()))); // Gumbel noise
+    let start = 0;
+    sizes.forEach((size, i) => {
+      out[i] = findGreatest(noisy, start, 1, size);
+      start += size;
+    });
+  },
+  bernoulli: (out, { logits }) => (random) => {
+    for (let i = 0; i < out.length; i++) {
+      const uniform = random();
+      out[i] = logits[i] + Math.log(uniform / (1 - uniform)) > 0 ? 1 : 0; // logistic noise
+    }
+  },
+};
+
+// -- policies ------------------------------------------------------------------------------------------
+
+const OPTIONS = ["state", "episodeStart", "mask", "deterministic", "random"];
+
+function requireNumbers(parameter, isLogits) {
+  for (let i = 0; i < parameter.length; i++) {
+    if (isLogits ? !(parameter[i] < Infinity) : parameter[i] !== parameter[i]) {
+      const what = `the ${isLogits ? "logits" : "mean"} of the action`;
+      throw new RangeError(`expected numbers as ${what}, got ${parameter[i]}, from the observation or the weights`);
+    }
+  }
+}
+
+// Return a policy, whose predict(observation, { state, episodeStart, mask, deterministic, random }) returns
+// { action, state, outputs }.
+export function createPolicy(program) {
+  if (new Uint8Array(Uint16Array.of(1).buffer)[0] !== 1) throw new Error("expected a little-endian processor");
+  const { inputs, states, sampling, metadata } = program, { values, steps } = link(program);
+  const outputs = program.outputs.map(({ name, value }) => ({ name, ...values[value] }));
+  const drawSteps = steps.filter(({ isDrawn }) => isDrawn);
+  const roles = { observation: [], state: [], episode_start: [], action_masks: [] };
+  inputs.forEach((input, number) => {
+    const names = { observation: "the observation", state: `state.${input.name}`, episode_start: "episodeStart" };
+    const what = input.key === null ? names[input.role] ?? "mask" : `${quote(input.key)} of the observation`;
+    roles[input.role].push({ name: input.name, read: makeReader(input, values[number].data, what) });
+  });
+  const keys = inputs.filter(({ key }) => key !== null).map(({ key }) => key);
+
+  const parameters = {}, noise = { matrix: undefined };
+  for (const [name, value] of Object.entries(sampling.parameters)) parameters[name] = values[value].data;
+  const draw = SAMPLERS[sampling.kind]?.(values[sampling.replaces].data, parameters, sampling, noise);
+  const copy = ({ shape, data }) => (shape.length ? data.slice() : data[0]);
+
+  function readArguments(observation, options) {
+    for (const name of Object.keys(options)) {
+      if (!OPTIONS.includes(name)) throw new TypeError(`expected options among ${list(OPTIONS)}, got ${quote(name)}`);
+    }
+    const { state, episodeStart, mask } = options;
+    if (mask && !roles.action_masks.length) throw new TypeError("expected no mask: the policy does not take one");
+    const parts = keys.length ? readParts(observation, keys) : [observation];
+    roles.observation.forEach(({ read }, i) => read(parts[i]));
+    for (const { read } of roles.episode_start) read(episodeStart ?? undefined);
+    for (const { read } of roles.action_masks) read(Array.isArray(mask) ? mask.flat(8) : mask ?? undefined);
+    for (const { name, read } of roles.state) {
+      if (state && !Object.hasOwn(state, name)) {
+        const expected = list(roles.state.map((row) => row.name));
+        throw new TypeError(`expected a state with ${expected}, got ${list(Object.keys(state))}`);
+      }
+      read(state ? state[name] ?? null : undefined);
+    }
+  }
+
+  function predict(observation, options = {}) {
+    const { deterministic = true, random = Math.random } = options;
+    if (typeof random !== "function") throw new TypeError(`expected a function as random, got ${describe(random)}`);
+    readArguments(observation, options);
+    for (let i = 0; i < steps.length; i++) steps[i].step();
+    if (sampling.checked) requireNumbers(parameters.logits ?? parameters.mean, parameters.logits !== undefined);
+    const found = {}, next = {};
+    for (let i = 0; i < outputs.length; i++) found[outputs[i].name] = copy(outputs[i]);
+    for (const { name, output } of states) next[name] = values[output].data.slice();
+    if (draw && !deterministic) {
+      draw(random);
+      for (const { step } of drawSteps) step();
+      found.action = copy(outputs[0]);
+    } else if (sampling.kind === "epsilon_greedy" && !deterministic && random() < sampling.rate) {
+      found.action = sampling.low + Math.floor(random() * (sampling.high - sampling.low));
+    }
+    return { action: found.action, state: states.length ? next : undefined, outputs: found };
+  }
+
+  function resetNoise() {
+    noise.matrix = undefined;
+  }
+
+  return {
+    predict, resetNoise, metadata,
+    inputs: inputs.map(({ name, key, role, dtype, shape }) => ({ name, key, role, dtype, shape })),
+    outputs: outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
+  };
+}
