@@ -34,6 +34,7 @@ _MODULES: Final = {
     "policies.export.formats": "export",
     "policies.export.lowering": "export_graph",
     "policies.graph": "Graph",
+    "policies.javascript.export": "export_javascript",
     "policies.loading": "load_policy policy_graph",
     "policies.onnx": "export_onnx",
     "policies.run.policy": "Policy",

@@ -43,6 +43,7 @@ from sbformat.policies.export.files import ExportReport as ExportReport
 from sbformat.policies.export.formats import export as export
 from sbformat.policies.export.lowering import export_graph as export_graph
 from sbformat.policies.graph import Graph as Graph
+from sbformat.policies.javascript.export import export_javascript as export_javascript
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph
 from sbformat.policies.onnx import export_onnx as export_onnx

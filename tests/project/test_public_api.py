@@ -61,6 +61,11 @@ def export_source(source: Any, folder: Path) -> Any:
     return report.nodes, report.inputs, report.outputs, report.constants
 
 
+def export_module(source: Any, folder: Path) -> Any:
+    report = sbformat.export_javascript(source, folder / "out.js", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.constants
+
+
 def export_by_suffix(source: Any, folder: Path) -> Any:
     report = sbformat.export(source, folder / "out.json", overwrite=True)
     return report.nodes, report.inputs, report.outputs, report.constants
@@ -107,6 +112,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "export": (export_by_suffix, PPO),
     "export_c": (export_source, PPO),
     "export_graph": (export_graph, PPO),
+    "export_javascript": (export_module, PPO),
     "export_onnx": (export_model, PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),

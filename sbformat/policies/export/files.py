@@ -146,7 +146,7 @@ class ExportReport(Record):
     """The result of an export."""
 
     format: str
-    """``onnx``, ``c`` or ``json``."""
+    """``onnx``, ``c``, ``javascript`` or ``json``."""
     files: tuple[ExportedFile, ...]
     """The file that was requested, then those beside it."""
     inputs: tuple[Port, ...]

@@ -35,6 +35,8 @@ class Format(Record):
 FORMATS: Final = {
     ".onnx": Format("an ONNX model", "", ("batch", "opset")),
     ".c": Format("C source", ".h", ("name",)),
+    ".js": Format("a JavaScript module", ".d.ts", ()),
+    ".mjs": Format("a JavaScript module", ".d.mts", ()),
     ".json": Format("a graph with its weights", ".safetensors", ()),
 }
 """The formats, by the suffix of the output."""
@@ -54,15 +56,16 @@ def export(
 ) -> ExportReport:
     """Write a policy for programs without Python, in the format that the name of the file ends in.
 
-    ``.onnx`` is an ONNX model (:func:`export_onnx`), ``.c`` is C source with a header (:func:`export_c`), ``.json`` the
-    graph with its weights in ``.safetensors`` (:func:`export_graph`). ::
+    ``.onnx`` is an ONNX model (:func:`export_onnx`), ``.c`` is C source with a header (:func:`export_c`), ``.js`` or
+    ``.mjs`` a JavaScript module (:func:`export_javascript`), ``.json`` the graph with its weights in ``.safetensors``
+    (:func:`export_graph`). ::
 
         sbformat.export("agent.zip", "agent.onnx", outputs=("action", "value"))
         sbformat.export("agent.zip", "agent.c", name="robot")
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the file
-    :param outputs: names of outputs; by default ``action``, and all of them in JSON
+    :param outputs: names of outputs; by default ``action``, and all of them in JSON and JavaScript
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param overwrite: replace files that exist
     :param opset: of ONNX: the version of its operators, 13 to 21; by default 17
@@ -84,6 +87,10 @@ def export(
         from sbformat.policies.export.lowering import export_graph
 
         return export_graph(policy, target, outputs=outputs, **options)
+    if suffix in (".js", ".mjs"):
+        from sbformat.policies.javascript.export import export_javascript
+
+        return export_javascript(policy, target, outputs=outputs, **options)
     options["outputs"] = ("action",) if outputs is None else outputs
     if suffix == ".c":
         from sbformat.policies.c.export import export_c
@@ -102,8 +109,8 @@ def find_suffix(path: str) -> str:
     suffix = os.path.splitext(path)[1].lower()
     if suffix in FORMATS:
         return suffix
-    other = next((name for name, form in FORMATS.items() if form.beside == suffix != ""), "")
-    hint = f"; {suffix} is written beside the output {other}" if other else ""
+    beside = ((form.beside, name) for name, form in FORMATS.items() if form.beside)
+    hint = "".join(f"; {end} is written beside the output {name}" for end, name in beside if path.lower().endswith(end))
     raise ValueError(f"expected an output that ends in {', '.join(FORMATS)}, got {quote(path)}{hint}")
 
 

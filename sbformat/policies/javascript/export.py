@@ -71,11 +71,12 @@ _CODES: Final = {
 integers of 64 bits only as objects."""
 _UNPACK: Final = {"float16": "<e", "int64": "<q", "uint64": "<Q"}
 """How torch stores the dtypes whose items are converted."""
-_ARRAYS: Final = {
+ARRAYS: Final = {
     "bool": "Uint8Array", "uint8": "Uint8Array", "int8": "Int8Array", "uint16": "Uint16Array", "int16": "Int16Array",
     "uint32": "Uint32Array", "int32": "Int32Array", "uint64": "Float64Array", "int64": "Float64Array",
     "float16": "Float32Array", "float32": "Float32Array", "float64": "Float64Array",
 }  # fmt: skip
+"""The arrays of results, by dtype."""
 
 
 def export_javascript(
@@ -342,7 +343,7 @@ def write_declarations(program: Mapping[str, Any]) -> str:
     states = [port for port in inputs if port.role == "state"]
     state = f"{{ {'; '.join(f'{_dump(port.name)}: Float32Array' for port in states)} }}" if states else "undefined"
     outputs = {
-        port.name: _ARRAYS[port.dtype] if port.shape else "number" for port in results[: len(program["outputs"])]
+        port.name: ARRAYS[port.dtype] if port.shape else "number" for port in results[: len(program["outputs"])]
     }
     return _DECLARATIONS % {
         "observation": observation,
