@@ -323,7 +323,7 @@ def servers(session: nox.Session) -> None:
 
 @nox.session
 def exports(session: nox.Session) -> None:
-    """Run exported policies with gcc, clang and onnxruntime, and compare what they compute with Policy."""
+    """Run exported policies with gcc, clang, node and onnxruntime, and compare what they compute with Policy."""
     run_marked(session, "exports", "tests/policies")
 
 

@@ -34,6 +34,8 @@ MARKED: Final = {
     "policies/c/test_operators.py": "exports",
     "policies/c/test_predictions.py": "exports",
     "policies/c/test_programs.py": "exports",
+    "policies/javascript/test_operators.py": "exports",
+    "policies/javascript/test_predictions.py": "exports",
     "policies/onnx/test_operators.py": "exports",
     "policies/onnx/test_predictions.py": "exports",
     "io/test_write_faults.py": "robustness",

@@ -133,7 +133,9 @@ EXPORT: Final = opt.Command(
     "observation to the deterministic action, with the statistics of VecNormalize and the bounds of the action.",
     options=(
         opt.AGENT,
-        opt.output_file("the suffix selects the format: .onnx, .c (and .h), .js or .mjs (and .d.ts), .json (and .safetensors)"),
+        opt.output_file(
+            "the suffix selects the format: .onnx, .c (and .h), .js or .mjs (and .d.ts), .json (and .safetensors)"
+        ),
         opt.option("--outputs", "NAME,NAME", "action, value, logits, ...; default: action, and all for .js and .json"),
         opt.flag(
             "--raw",

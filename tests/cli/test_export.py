@@ -1,4 +1,4 @@
-"""``sbformat export``: three formats by the suffix of the output; text, JSON by its schema, errors, exit status."""
+"""``sbformat export``: four formats by the suffix of the output; text, JSON by its schema, errors, exit status."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from sbformat.cli.agents import parse_batch
+from sbformat.policies.export.formats import FORMATS as SUFFIXES
 from sbformat.policies.export.formats import make_name
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.reports import parse_reports, unfold
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
-FILES = {"onnx": ("p.onnx",), "c": ("p.c", "p.h"), "json": ("p.json", "p.safetensors")}
+FILES = {
+    "onnx": ("p.onnx",), "c": ("p.c", "p.h"), "js": ("p.js", "p.d.ts"), "json": ("p.json", "p.safetensors"),
+}  # fmt: skip
 FORMATS = pytest.mark.parametrize("suffix", FILES)
 
 
@@ -49,6 +52,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 CALLS: dict[str, Callable[[Any, Path], sbformat.ExportReport]] = {
     "onnx": sbformat.export_onnx,
     "c": lambda source, path: sbformat.export_c(source, path, name="p"),
+    "js": sbformat.export_javascript,
     "json": sbformat.export_graph,
 }
 
@@ -61,7 +65,7 @@ def test_the_command_writes_what_the_function_writes(
     (tmp_path / "b").mkdir()
     expected = CALLS[suffix](SAC, tmp_path / "a" / f"p.{suffix}")
     status, report = run_json(capsys, SAC, "-o", tmp_path / "b" / f"p.{suffix}")
-    assert (status, report["format"], report["algorithm"]) == (0, suffix, "SAC")
+    assert (status, report["format"], report["algorithm"]) == (0, {"js": "javascript"}.get(suffix, suffix), "SAC")
     assert read_folder(tmp_path / "a") == read_folder(tmp_path / "b")
     assert set(read_folder(tmp_path / "b")) == set(FILES[suffix])
     assert [file["path"] for file in report["files"]] == [str(tmp_path / "b" / name) for name in FILES[suffix]]
@@ -166,6 +170,7 @@ def test_a_batch_is_a_number_of_ascii_digits() -> None:
     [
         ("p.json", {"outputs": ["value"]}, ["--outputs", "value"]),
         ("2 Walk.C", {"raw": True}, ["--raw"]),
+        ("p.mjs", {}, []),
         ("p.c", {"name": "robot", "outputs": ("action", "value")}, ["--name", "robot", "--outputs", "action,value"]),
         ("p.ONNX", {"opset": 15, "batch": 3}, ["--opset", "15", "--batch", "3"]),
     ],
@@ -184,8 +189,9 @@ def test_the_function_chooses_the_format_as_the_command_does(
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("p.txt", {}, "expected an output that ends in .onnx, .c, .json, got "),
+        ("p.txt", {}, f"expected an output that ends in {', '.join(SUFFIXES)}, got "),
         ("p.h", {}, "; .h is written beside the output .c"),
+        ("p.d.mts", {}, "; .d.mts is written beside the output .mjs"),
         ("p.json", {"opset": 17}, "opset: expected it with an output .onnx, got .json"),
         ("p.onnx", {"name": "robot"}, "name: expected it with an output .c, got .onnx"),
     ],
@@ -204,14 +210,14 @@ def test_the_function_refuses_what_no_format_has(
 @pytest.mark.parametrize(
     ("options", "outcome", "message"),
     [
-        (["-o", "p.txt"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'p.txt'"),
+        (["-o", "p.txt"], "unsupported", f"expected an output that ends in {', '.join(SUFFIXES)}, got 'p.txt'"),
         (
             ["-o", "p.pth"],
             "unsupported",
             "sbformat export does not write .pth files; sbformat convert and sbformat rebuild do",
         ),
         (["-o", "p.h"], "unsupported", ".h is written beside the output .c"),
-        (["-o", "policy"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'policy'"),
+        (["-o", "policy"], "unsupported", f"expected an output that ends in {', '.join(SUFFIXES)}, got 'policy'"),
         (["-o", "p.onnx", "--outputs", "q_values"], "invalid", "expected outputs among 'action', 'logits'"),
         (["-o", "p.c", "--outputs", ""], "invalid", "got ''"),
         (["-o", "p.json", "--outputs", "action,"], "invalid", "got ''"),
@@ -347,7 +353,7 @@ def test_paths_that_are_not_utf_8(capsys: pytest.CaptureFixture[str], tmp_path: 
     target = os.fsencode(tmp_path) + b"/\xfe." + suffix.encode()
     status, report = run_json(capsys, PPO, "-o", target)
     assert (status == 0) == os.path.exists(target)
-    assert report["outcome"] in ({"ok"} if suffix == "onnx" else {"unsupported", "invalid"})
+    assert report["outcome"] in ({"ok"} if suffix in ("onnx", "js") else {"unsupported", "invalid"})
 
 
 def test_without_onnx_the_extra_is_named(
@@ -357,5 +363,5 @@ def test_without_onnx_the_extra_is_named(
     status, _, err = run(capsys, PPO, "-o", tmp_path / "p.onnx")
     assert (status, 'pip install "sbformat[onnx]"' in err) == (2, True)
     assert not list(tmp_path.iterdir())
-    for suffix in ("c", "json"):
+    for suffix in ("c", "js", "json"):
         assert run(capsys, PPO, "-o", tmp_path / f"p.{suffix}")[0] == 0

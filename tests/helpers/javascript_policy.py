@@ -111,7 +111,7 @@ class JavaScriptPolicy(ExportedPolicy):
                 options.setdefault("state", {})[port.name] = array
             else:
                 options[_OPTIONS[port.role]] = array
-        return {"observation": parts[None] if None in parts else parts, "options": options}
+        return {"observation": parts.get(None, parts), "options": options}
 
 
 def encode_array(array: np.ndarray, form: str = "nested") -> dict[str, Any]:

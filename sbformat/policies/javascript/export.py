@@ -179,7 +179,7 @@ def make_program(
         }
         for node in graph.nodes
     ]  # fmt: skip
-    states = name_states(graph)
+    states = name_states(model.graph)
     return {
         "metadata": dict(describe_origin(model)),
         "inputs": _write_inputs(graph, model),
@@ -198,9 +198,9 @@ def make_program(
 def _write_inputs(graph: Graph, model: PolicyModel) -> list[dict[str, Any]]:
     """Return the inputs in the order of the graph, with what else an observation is checked for."""
     space, parts = model.observation_space, model.observation_space.parts()
-    every = [item.name for item in graph.inputs]
+    ports = name_inputs(model.graph, [item.name for item in graph.inputs], graph.outputs)
     made = []
-    for port, item in zip(name_inputs(graph, every, graph.outputs), graph.inputs):
+    for port, item in zip(ports, graph.inputs):
         part = parts.get(item.key, space)
         is_observation = item.role == "observation"
         choices = list(part.choices()) if is_observation and part.observed == "one-hot" else None
@@ -288,7 +288,7 @@ def _pack(items: list[Any], weight: Weight) -> bytes:
 def _require_exact(items: Iterable[float], what: str) -> None:
     for item in items:
         if abs(item) > _LARGEST:
-            raise UnsupportedError(f"{quote(what, 80)}: expected integers up to 2**53, got {quote(item)}")
+            raise UnsupportedError(f"{quote(what, 80)}: expected integers up to 2**53, got {item:.0f}")
 
 
 # -- the module ---------------------------------------------------------------------------------------
@@ -342,9 +342,7 @@ def write_declarations(program: Mapping[str, Any]) -> str:
     observation = f"{{\n{members}}} | Map<string, Numbers>" if keys else "Numbers"
     states = [port for port in inputs if port.role == "state"]
     state = f"{{ {'; '.join(f'{_dump(port.name)}: Float32Array' for port in states)} }}" if states else "undefined"
-    outputs = {
-        port.name: ARRAYS[port.dtype] if port.shape else "number" for port in results[: len(program["outputs"])]
-    }
+    outputs = {port.name: ARRAYS[port.dtype] if port.shape else "number" for port in results[: len(program["outputs"])]}
     return _DECLARATIONS % {
         "observation": observation,
         "state": state,

@@ -44,7 +44,12 @@ function subtract(out, [x, y]) {
   };
 }
 
-function multiply(out, [x, y]) {
+function multiply(out, [x, y], _, { dtype }) {
+  if (dtype.endsWith("int32")) {
+    return () => {
+      for (let i = 0; i < out.length; i++) out[i] = Math.imul(x[i], y[i]);
+    };
+  }
   return () => {
     for (let i = 0; i < out.length; i++) out[i] = x[i] * y[i];
   };
@@ -91,12 +96,13 @@ function relu(out, [x]) {
   };
 }
 
-// Math.tanh takes three times as long as x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients, whose error is 3e-7.
+// Math.tanh takes three times as long as x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients: below 9.1, where the float32
+// is 1, its error is 3e-8.
 function tanh(out, [x], _, { dtype }) {
   if (dtype !== "float32") return map(Math.tanh)(out, [x]);
   return () => {
     for (let i = 0; i < out.length; i++) {
-      const bounded = x[i] < -7.90531111 ? -7.90531111 : x[i] > 7.90531111 ? 7.90531111 : x[i];
+      const bounded = x[i] < -9.1 ? -9.1 : x[i] > 9.1 ? 9.1 : x[i];
       const square = bounded * bounded;
       let above = -2.76076847742355e-16, below = 1.19825839466702e-6;
       above = above * square + 2.00018790482477e-13;
