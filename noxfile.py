@@ -54,7 +54,7 @@ SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
 """Its tests are in no package; the tag of the installed release is cloned."""
 
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
-"""What the programs of docs/export/ for node and browsers import."""
+"""What tests/policies/onnx/test_node.py runs models with."""
 
 PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""

@@ -117,10 +117,9 @@ class Shell:
     to the repository's ``tests`` and ``conformance``, which the commands name.
 
     :param folder: an empty one
-    :param node_modules: a folder with packages for node
     """
 
-    def __init__(self, folder: Path, node_modules: Path | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._bin = folder / ".bin"
         self._bin.mkdir()
@@ -131,8 +130,6 @@ class Shell:
             self._offer("java", f'"{java}"')
         for name in ("tests", "conformance"):
             link_folder(folder / name, ROOT / name)
-        if node_modules is not None:
-            link_folder(folder / "node_modules", node_modules)
 
     def _offer(self, name: str, command: str) -> None:
         path = self._bin / name

@@ -26,7 +26,6 @@ from sbformat.policies.operators import OPERATORS
 from tests.children import run_commands
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.graph_policy import GraphPolicy
-from tests.helpers.node_policy import NODE_MODULES
 from tests.helpers.pages import (
     INSTALLERS,
     Block,
@@ -80,6 +79,22 @@ def predict_recurrent() -> str:
 
 
 @cache
+def predict_draws() -> str:
+    found = sbformat.load_policy(PPO).outputs(np.array([0.1, -0.2, 0.03, 0.4], np.float32))
+    return f"action 1 in {found['probabilities'][1]:.1f} of the draws\n"
+
+
+@cache
+def predict_parts() -> str:
+    policy, maskable = load_vector("policy-ppo-observes-dict"), load_vector("policy-maskable")
+    found = policy.outputs({item.key: np.zeros(item.shape, item.dtype) for item in policy.graph.inputs})
+    lines = f"action {found['action']}, value {found['value'][0]:.6f}\n"
+    for mask in ([True, True, True], [True, False, False]):
+        lines += f"action {maskable.predict(np.zeros(4), action_masks=np.array(mask), deterministic=True)[0]}\n"
+    return lines
+
+
+@cache
 def describe_example(name: str, *outputs: str) -> str:
     """What ``show.py`` of README.md prints of an agent of the conformance vectors."""
     policy = load_vector(name)
@@ -101,8 +116,10 @@ PROGRAMS: Final = {
     "python show.py maskable.onnx": lambda: describe_example("policy-maskable", "action"),
     "python show.py image.onnx": lambda: describe_example("policy-cnn", "action"),
     "node cartpole.mjs": predict_cartpole,
+    "node sampled.mjs": predict_draws,
     "node pendulum.mjs": predict_pendulum,
     "node recurrent.mjs": predict_recurrent,
+    "node parts.mjs": predict_parts,
     "./main": predict_cartpole,
     "./control": predict_pendulum,
     "./loop": predict_recurrent,
@@ -116,8 +133,8 @@ OTHER_COMMANDS: Final = {"sbformat", "gcc", "g++", "cp", "grep", "echo"}
 """Commands that compute no actions, and the demo of C, whose format is its own."""
 
 
-def require_tools(blocks: list[Block]) -> Path | None:
-    """Skip a test without the programs that a page runs; return the packages for node, if it needs them."""
+def require_tools(blocks: list[Block]) -> None:
+    """Skip a test without the programs that a page runs."""
     if sys.platform == "win32":
         pytest.skip("the commands are those of a POSIX shell")
     programs = list_programs(blocks)
@@ -128,11 +145,6 @@ def require_tools(blocks: list[Block]) -> Path | None:
     for name in sorted(programs & TOOLS):
         if (find_java() if name == "java" else shutil.which(name)) is None:
             pytest.skip(f"{name} is not installed")
-    if "npm" not in programs:
-        return None
-    if not NODE_MODULES:
-        pytest.skip("SBFORMAT_NODE_MODULES names no folder with packages for node")
-    return Path(NODE_MODULES)
 
 
 def test_there_is_a_page_for_every_target() -> None:
@@ -143,25 +155,13 @@ def test_there_is_a_page_for_every_target() -> None:
     assert [name for name in PAGES if name != "README.md" and f"]({name})" not in overview] == []
 
 
-def find_node_packages() -> str:
-    """Return the definition of NODE_PACKAGES in the noxfile."""
-    found = re.search(r"^NODE_PACKAGES: Final = (.*)$", (ROOT / "noxfile.py").read_text("utf-8"), re.MULTILINE)
-    assert found is not None
-    return found[1]
-
-
-def test_the_noxfile_installs_the_packages_of_the_pages() -> None:
-    text = "".join(path.read_text("utf-8") for path in PAGES.values())
-    installed = set(re.findall(r'"([\w-]+)@[\d.]+"', find_node_packages()))
-    assert set(re.findall(r"^\$ npm install (?:--ignore-scripts )?([\w-]+)$", text, re.MULTILINE)) == installed
-
-
 @pytest.mark.parametrize(
     "name", [name if name == "c.md" else pytest.param(name, marks=pytest.mark.docs) for name in PAGES]
 )
 def test_the_programs_print_what_the_page_shows_and_policy_computes(name: str, tmp_path: Path) -> None:
     blocks = read_page(PAGES[name])
-    shell = Shell(tmp_path, require_tools(blocks))
+    require_tools(blocks)
+    shell = Shell(tmp_path)
     for block in blocks:
         if block.name is not None:
             shell.write(block)
@@ -205,11 +205,11 @@ def test_the_demo_of_c_prints_what_policy_computes() -> None:
 @pytest.mark.docs
 def test_the_page_for_browsers_shows_the_actions(tmp_path: Path) -> None:
     blocks = read_page(PAGES["browser.md"])
-    modules = require_tools(blocks)
+    require_tools(blocks)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no browser is installed")
-    shell = Shell(tmp_path, modules)
+    shell = Shell(tmp_path)
     commands = [command.line for block in blocks if block.language == "console" for command in list_commands(block)]
     assert SERVER in commands
     for line in commands:

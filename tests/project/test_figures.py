@@ -273,7 +273,6 @@ UNCHECKED: Final = {
         "2 s": "the same",
         "64 MiB": "the same",
     },
-    "docs/export/browser.md": {"14 MB": "onnxruntime-web 1.30", "4 MB": "onnxruntime-web 1.30"},
     "docs/export/c.md": {
         **dict.fromkeys(("100 bytes", "20 kB", "14 kB", "165 kB"), "the headers that the command writes"),
         **dict.fromkeys(
