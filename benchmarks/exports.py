@@ -32,6 +32,7 @@ FLAT: Final = ("DQN", "PPO", "SAC", "A2C")
 IMAGE: Final = "PPO-NatureCNN"
 EXPORT: Final = "from benchmarks.once import export; export()"
 EXPORT_C: Final = "from benchmarks.once import export_c; export_c()"
+EXPORT_JAVASCRIPT: Final = "from benchmarks.once import export_javascript; export_javascript()"
 SLOW: Final = frozenset({TORCH_ONNX, UNOPTIMIZED})
 """Exporters that take a second or more, so that one call is enough."""
 COMPILED: Final = "gcc -O2"
@@ -285,4 +286,27 @@ def export_c(bench: Bench) -> list[Line]:
             note = failed.get(subject) or f"{os.path.getsize(made[subject]):,} bytes"
             of = f"{agent}, {subject}"
             lines.append(Line(bench.measure, of, "s", seconds, our_peak=memory.get(subject), note=note))
+    return lines
+
+
+# -- JavaScript ---------------------------------------------------------------------------------------
+
+
+def javascript_latency(bench: Bench) -> list[Line]:
+    """Measure one observation in node, from the observation to all outputs."""
+    lines = lacks_sb3(bench)
+    if shutil.which("node") is None:
+        lines = lines or [Line(bench.measure, "time", "s", None, note="node is not installed")]
+    for agent in () if lines else (*FLAT, IMAGE):
+        bench.tell(f"{bench.measure}: {agent}")
+        module = str(Path(bench.folder) / f"{agent}.mjs")
+        subprocess.run(
+            bench.python(EXPORT_JAVASCRIPT, agent_file(bench, agent), module), cwd=ROOT, env=bench.env, check=True
+        )
+        calls, limit = (10, 30e-3) if agent == IMAGE else (20_000, 10e-6)
+        command = ["node", str(ROOT / "benchmarks" / "time_module.mjs"), module, str(calls)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        seconds = min(map(float, done.stdout.split()))
+        note = f"{os.path.getsize(module):,} bytes"
+        lines.append(Line(bench.measure, agent, "s", seconds, limit=limit, note=note))
     return lines

@@ -61,6 +61,7 @@ MEASURES: Final = {
         Measure("onnx-latency-batch", "4,096 observations or 16 images in onnxruntime", exports.onnx_latency_batch),
         Measure("export-c", "whole processes: an agent to a C file, and that to an object", exports.export_c),
         Measure("c-latency", "one observation with compiled C, beside onnxruntime", exports.c_latency),
+        Measure("javascript-latency", "one observation with a JavaScript module in node", exports.javascript_latency),
         Measure("growth", "how the cost grows; draws the plot", measure_growth),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("catalog", "whole processes: a catalogue of 10,000 archives, also by Dask", catalogue.catalog, False),

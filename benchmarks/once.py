@@ -52,6 +52,14 @@ def export_c() -> None:
     export_to_c(path, output, overwrite=True)
 
 
+def export_javascript() -> None:
+    """Export an agent to JavaScript."""
+    from sbformat.policies.javascript.export import export_javascript as export_to_javascript
+
+    path, output = sys.argv[1:]
+    export_to_javascript(path, output, overwrite=True)
+
+
 def open_lazily() -> None:
     """Open a large file and read one small tensor, twice; print the seconds and the private memory."""
     import json

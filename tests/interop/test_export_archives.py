@@ -18,6 +18,7 @@ import numpy as np
 import sbformat
 from tests.helpers.c_policy import CPolicy
 from tests.helpers.exact_policy import measure_rounding, measure_sensitivity
+from tests.helpers.javascript_policy import JavaScriptPolicy, Node, run_node
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
@@ -50,16 +51,21 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_export_archives.py:")
 
 
-def export(policy: Any, folder: Path) -> Iterator[Any]:
-    """Export all outputs as ONNX and C; of HER before SB3 1.1 with the Dict that it has today."""
+_node = pytest.fixture(scope="module", name="node")(run_node)
+
+
+def export(policy: Any, folder: Path, node: Node) -> Iterator[Any]:
+    """Export all outputs as ONNX, C and JavaScript; of HER before SB3 1.1 with the Dict that it has today."""
     if isinstance(policy, OfGoals):
-        yield from map(OfGoals, export(policy.policy, folder))
+        yield from map(OfGoals, export(policy.policy, folder, node))
         return
     path = folder / "policy.onnx"
     yield OnnxPolicy(policy, path, sbformat.export_onnx(policy, path, outputs=policy.graph.outputs))
     source = folder / "policy.c"
     report = sbformat.export_c(policy, source, outputs=policy.graph.outputs)
     yield CPolicy(policy, source, report, *choose_compiler(policy))
+    module = folder / "policy.mjs"
+    yield JavaScriptPolicy(policy, node, module, sbformat.export_javascript(policy, module))
 
 
 def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
@@ -69,12 +75,12 @@ def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
 
 
 def allow_sensitivity(policy: Any, exported: Any, observations: list[Any]) -> dict[str, float]:
-    """Return how far the last bits of observations may move outputs of C.
+    """Return how far the last bits of observations may move outputs of C and JavaScript.
 
-    Its sums have another order than those of torch, numpy and onnxruntime, which agree more closely. There are trained
-    networks whose sums cancel.
+    Their sums have another order than those of torch, numpy and onnxruntime, which agree more closely. There are
+    trained networks whose sums cancel.
     """
-    if exported.report.format != "c":
+    if exported.report.format == "onnx":
         return {}
     batch = stack_observations(observations)
     if isinstance(policy, OfGoals):
@@ -83,12 +89,12 @@ def allow_sensitivity(policy: Any, exported: Any, observations: list[Any]) -> di
 
 
 @pytest.mark.parametrize("path", each(sample_archives([*loadable(ARCHIVES), *OLD], 3)))
-def test_an_archive_acts_as_in_sb3(path: Path, tmp_path: Path) -> None:
+def test_an_archive_acts_as_in_sb3(path: Path, node: Node, tmp_path: Path) -> None:
     case = Case(path)
     policy = sbformat.load_policy(path) if path in OLD else load_original(case)
     real = RealPolicy(rebuild_old_network(case, policy.algorithm) if path in OLD else case.model)
     observations = draw_observations(real.observation_space, COUNT)
-    for exported in export(policy, tmp_path):
+    for exported in export(policy, tmp_path, node):
         check_export(real, policy, exported, observations, allow_sensitivity(policy, exported, observations))
         if real.is_recurrent:
             check_recurrence(real, policy, exported)
@@ -96,14 +102,14 @@ def test_an_archive_acts_as_in_sb3(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "beside"), [pytest.param(*pair, id=pair[0].name) for pair in PAIRS])
-def test_statistics_beside_an_archive_are_exported(path: Path, beside: Path, tmp_path: Path) -> None:
+def test_statistics_beside_an_archive_are_exported(path: Path, beside: Path, node: Node, tmp_path: Path) -> None:
     case = Case(path)
     statistics, _ = sbformat.rebuild_vecnormalize(beside)
     normalizer = load_normalizer(statistics, tmp_path / "statistics.pkl", RealPolicy(case.model))
     real, policy = NormalizedReal(case.model, normalizer), sbformat.load_policy(path, vecnormalize=statistics)
     observations = draw_like(normalizer.obs_rms, real.observation_space, np.random.default_rng(0))
     rows = [rows_of(observations, index) for index in range(COUNT)]
-    for exported in export(policy, tmp_path):
+    for exported in export(policy, tmp_path, node):
         check_export(real, policy, exported, rows, allow_sensitivity(policy, exported, rows))
     COUNTED["archives with statistics"] += 1
 
@@ -112,8 +118,8 @@ RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
 
 
 @pytest.mark.parametrize("agent", RECORDED, ids=lambda path: path.name)
-def test_an_agent_predicts_what_sb2_did(agent: Path, tmp_path: Path) -> None:
-    for exported in export(sbformat.load_policy(agent), tmp_path):
+def test_an_agent_predicts_what_sb2_did(agent: Path, node: Node, tmp_path: Path) -> None:
+    for exported in export(sbformat.load_policy(agent), tmp_path, node):
         assert_same_recording(exported, agent)
     COUNTED["recorded agents of SB2"] += 1
 
@@ -129,7 +135,7 @@ def load_sb2(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("path", each(SB2))
-def test_an_agent_of_sb2_acts_as_its_policy(path: Path, tmp_path: Path) -> None:
+def test_an_agent_of_sb2_acts_as_its_policy(path: Path, node: Node, tmp_path: Path) -> None:
     policy = load_sb2(path)
     if policy is None:
         with pytest.raises(sbformat.UnsupportedError):
@@ -137,7 +143,7 @@ def test_an_agent_of_sb2_acts_as_its_policy(path: Path, tmp_path: Path) -> None:
         assert not list(tmp_path.iterdir())
         COUNTED["agents of SB2 refused by name"] += 1
         return
-    for exported in export(policy, tmp_path):
+    for exported in export(policy, tmp_path, node):
         check_like_policy(policy, exported)
     COUNTED["agents of SB2"] += 1
 

@@ -40,6 +40,7 @@ FORMATS: Final = {
     ".json": Format("a graph with its weights", ".safetensors", ()),
 }
 """The formats, by the suffix of the output."""
+JAVASCRIPT: Final = (".js", ".mjs")
 _NAME: Final = "policy"
 
 
@@ -87,7 +88,7 @@ def export(
         from sbformat.policies.export.lowering import export_graph
 
         return export_graph(policy, target, outputs=outputs, **options)
-    if suffix in (".js", ".mjs"):
+    if suffix in JAVASCRIPT:
         from sbformat.policies.javascript.export import export_javascript
 
         return export_javascript(policy, target, outputs=outputs, **options)

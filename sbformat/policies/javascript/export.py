@@ -41,6 +41,7 @@ from sbformat.policies.export.files import (
     summarize_origin,
     write_files,
 )
+from sbformat.policies.export.formats import JAVASCRIPT, list_outputs
 from sbformat.policies.export.parts import choose_outputs, refuse_calls
 from sbformat.policies.graph import list_positions, widen_inputs
 from sbformat.policies.loading import load_policy
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from sbformat.policies.graph import Graph, Weight
     from sbformat.policies.run.policy import Policy
 
-SUFFIXES: Final = {".js": ".d.ts", ".mjs": ".d.mts"}
-"""The file with the declarations, by the suffix of the module."""
 _ALIGNMENT: Final = 8
 _LARGEST: Final = 2**53
 _LINE: Final = 118
@@ -119,13 +118,13 @@ def export_javascript(
     """
     require_type(path, (str, os.PathLike), "a path")
     target = os.fspath(path)
-    stem, suffix = os.path.splitext(target)
-    if suffix.lower() not in SUFFIXES:
-        raise ValueError(f"expected a path that ends in {' or '.join(SUFFIXES)}, got {quote(target)}")
+    if os.path.splitext(target)[1].lower() not in JAVASCRIPT:
+        raise ValueError(f"expected a path that ends in {' or '.join(JAVASCRIPT)}, got {quote(target)}")
     model: PolicyModel = getattr(policy, "model", None) or load_policy(policy).model  # type: ignore[arg-type]
     program = make_program(model, outputs, raw=raw)
-    contents = {target: write_module(program), stem + SUFFIXES[suffix.lower()]: write_declarations(program)}
-    files = write_files({name: text.encode("ascii") for name, text in contents.items()}, overwrite=overwrite)
+    texts = write_module(program), write_declarations(program)
+    contents = {name: text.encode("ascii") for name, text in zip(list_outputs(target), texts)}
+    files = write_files(contents, overwrite=overwrite)
     constants = sum(prod(weight["shape"]) for weight in program["weights"])
     return ExportReport(
         "javascript", files, *_list_ports(program), len(program["nodes"]), constants, program["metadata"]

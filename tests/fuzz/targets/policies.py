@@ -19,6 +19,7 @@ from sbformat import (
     SbformatError,
     export_c,
     export_graph,
+    export_javascript,
     export_onnx,
     load_policy,
     policy_graph,
@@ -34,7 +35,7 @@ _NOT_A_NUMBER: Final = "got NaN or infinity"
 """What a policy refuses to choose an action by, as SB3 does."""
 LIMITS: Final = Limits(policy_items=1 << 21)
 """The numbers of a network are not counted by the budget of reading: this keeps them within it."""
-EXPORTS: Final = (".onnx", ".c", ".json")
+EXPORTS: Final = (".onnx", ".c", ".js", ".json")
 _GIVEN: Final[tuple[dict[str, Any], ...]] = (
     {},
     {},
@@ -74,13 +75,18 @@ def one_input(data: bytes) -> None:
 def export(policy: Policy, suffix: str) -> None:
     """Export a policy with all its outputs: to files that are complete, or to none."""
     with tempfile.TemporaryDirectory() as folder:
-        write = {".onnx": export_onnx, ".c": export_c, ".json": export_graph}[suffix]
+        write = {".onnx": export_onnx, ".c": export_c, ".js": export_javascript, ".json": export_graph}[suffix]
         report = ask(write, policy, os.path.join(folder, f"policy{suffix}"), outputs=list(policy.graph.outputs))
         files = set(os.listdir(folder))
         if isinstance(report, SbformatError):
             assert not files
             return
         assert files == {os.path.basename(file.path) for file in report.files}
+        if suffix == ".js":
+            text = Path(folder, "policy.js").read_bytes().decode("ascii")
+            assert "`" not in re.sub(
+                r'`[\sA-Za-z0-9+/=]*`|"(?:[^"\\]|\\.)*"', "", text[text.rindex("createPolicy({") :]
+            )
         if suffix == ".c":
             text = Path(folder, "policy.c").read_bytes().decode("ascii")
             assert text.count("/*") == text.count("*/")
