@@ -19,91 +19,70 @@ const count = (shape) => shape.reduce((product, size) => product * size, 1);
 const strides = (shape) => shape.map((_, axis) => count(shape.slice(axis + 1)));
 const like = (array, length = array.length) => new array.constructor(length);
 const round = (array, number) => new array.constructor([number])[0];
+const isFloat = (dtype) => dtype.startsWith("float");
 const toInteger = (x) => (Math.abs(x) < 2 ** 63 ? Math.trunc(x) : -(2 ** 63));
 
 // -- kernels ------------------------------------------------------------------------------------------
 // The parameters are out, operands, attributes, and { shape, dtype, shapes, dtypes } of the result and the operands.
 // Operands of elementwise kernels have as many items as out.
 
-// Apply a function to each item. Operators that networks have in every layer have loops of their own instead.
-function map(compute) {
-  return (out, [x]) => () => {
-    for (let i = 0; i < out.length; i++) out[i] = compute(x[i]);
-  };
-}
-
-function add(out, [x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] + y[i];
-  };
-}
-
-function subtract(out, [x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] - y[i];
-  };
-}
-
-function multiply(out, [x, y], _, { dtype }) {
-  if (dtype.endsWith("int32")) {
-    return () => {
-      for (let i = 0; i < out.length; i++) out[i] = Math.imul(x[i], y[i]);
-    };
+// Apply a function to each item; what networks have in every layer has a loop of its own instead, which is faster.
+const map = (compute) => (out, [x]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = compute(x[i]);
+};
+const add = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] + y[i];
+};
+const subtract = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] - y[i];
+};
+const multiplyFloats = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] * y[i];
+};
+const multiplyIntegers = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = Math.imul(x[i], y[i]);
+};
+const divideFloats = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] / y[i];
+};
+const divideIntegers = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = y[i] === 0 ? 0 : Math.trunc(x[i] / y[i]);
+};
+const maximum = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] >= y[i] || x[i] !== x[i] ? x[i] : y[i];
+};
+const minimum = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] <= y[i] || x[i] !== x[i] ? x[i] : y[i];
+};
+const greater = (out, [x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] > y[i] ? 1 : 0;
+};
+const where = (out, [condition, x, y]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = condition[i] ? x[i] : y[i];
+};
+const prelu = (out, [x, slope]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = (x[i] < 0 ? 0 : x[i]) + (x[i] > 0 ? 0 : x[i]) * slope[i];
+};
+const relu = (out, [x]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i] < 0 ? 0 : x[i];
+};
+const copy = (out, [x]) => () => {
+  for (let i = 0; i < out.length; i++) out[i] = x[i];
+};
+const sigmoid = (out, [x]) => () => {
+  for (let i = 0; i < out.length; i++) {
+    out[i] = Math.exp(-x[i]); // rounded: an overflow of the power gives 0
+    out[i] = 1 / (1 + out[i]);
   }
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] * y[i];
-  };
-}
+};
 
-function divide(out, [x, y], _, { dtype }) {
-  if (!dtype.startsWith("float")) {
-    return () => {
-      for (let i = 0; i < out.length; i++) out[i] = y[i] === 0 ? 0 : Math.trunc(x[i] / y[i]);
-    };
-  }
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] / y[i];
-  };
-}
-
-function maximum(out, [x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] >= y[i] || x[i] !== x[i] ? x[i] : y[i];
-  };
-}
-
-function minimum(out, [x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] <= y[i] || x[i] !== x[i] ? x[i] : y[i];
-  };
-}
-
-function greater(out, [x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] > y[i] ? 1 : 0;
-  };
-}
-
-function where(out, [condition, x, y]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = condition[i] ? x[i] : y[i];
-  };
-}
-
-function relu(out, [x]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i] < 0 ? 0 : x[i];
-  };
-}
-
-// Math.tanh takes three times as long as x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients: below 9.1, where the float32
-// is 1, its error is 3e-8.
+// Math.tanh takes three times as long as x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients, whose error is 3e-8 up to
+// 9.1, where float32 is 1.
 function tanh(out, [x], _, { dtype }) {
   if (dtype !== "float32") return map(Math.tanh)(out, [x]);
   return () => {
     for (let i = 0; i < out.length; i++) {
-      const bounded = x[i] < -9.1 ? -9.1 : x[i] > 9.1 ? 9.1 : x[i];
-      const square = bounded * bounded;
+      const bounded = x[i] < -9.1 ? -9.1 : x[i] > 9.1 ? 9.1 : x[i], square = bounded * bounded;
       let above = -2.76076847742355e-16, below = 1.19825839466702e-6;
       above = above * square + 2.00018790482477e-13;
       above = above * square - 8.60467152213735e-11;
@@ -119,15 +98,6 @@ function tanh(out, [x], _, { dtype }) {
   };
 }
 
-function sigmoid(out, [x]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) {
-      out[i] = Math.exp(-x[i]); // an overflow of the power gives 0
-      out[i] = 1 / (1 + out[i]);
-    }
-  };
-}
-
 function elu(out, [x], { alpha, gamma = 1, divisor = 1 }) {
   const [before, inside, after] = [alpha, divisor, gamma].map((number) => round(out, number));
   return () => {
@@ -135,12 +105,6 @@ function elu(out, [x], { alpha, gamma = 1, divisor = 1 }) {
       const below = before * Math.expm1((x[i] > 0 ? 0 : x[i]) / inside);
       out[i] = after * ((x[i] < 0 ? 0 : x[i]) + below);
     }
-  };
-}
-
-function prelu(out, [x, slope]) {
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = (x[i] < 0 ? 0 : x[i]) + (x[i] > 0 ? 0 : x[i]) * slope[i];
   };
 }
 
@@ -173,12 +137,9 @@ function roundToEven(x) {
   return Math.abs(x % 1) === 0.5 && near % 2 !== 0 ? near - 1 : near;
 }
 
-function cast(out, [x], { to }, { dtypes }) {
-  if (to === "bool") return map((item) => (item === 0 ? 0 : 1))(out, [x]);
-  if (to.endsWith("int64") && dtypes[0].startsWith("float")) return map(toInteger)(out, [x]);
-  return () => {
-    for (let i = 0; i < out.length; i++) out[i] = x[i];
-  };
+function cast(out, operands, _, { dtype, dtypes: [from] }) {
+  if (dtype === "bool") return map((x) => (x === 0 ? 0 : 1))(out, operands);
+  return (dtype.endsWith("int64") && isFloat(from) ? map(toInteger) : copy)(out, operands);
 }
 
 function oneHot(out, [x], { depth }) {
@@ -218,8 +179,8 @@ function multiplyMatrix(out, start, stride, matrix, x, bias) {
 }
 
 function gemm(out, [x, weight, bias = like(out)], { transB }) {
-  const matrix = like(weight);
-  copyFrom(matrix, weight, gather([out.length, x.length], transB ? [x.length, 1] : [1, out.length]))();
+  const matrix = transB ? weight : like(weight);
+  if (!transB) copyFrom(matrix, weight, gather([out.length, x.length], [1, out.length]))();
   return () => multiplyMatrix(out, 0, 1, matrix, x, bias);
 }
 
@@ -268,10 +229,9 @@ function along({ axis }, shape, compute) {
 
 function reduce(compute) {
   return (out, [x], attributes, { dtype, shapes: [shape] }) => {
-    const isWhole = !dtype.startsWith("float");
     return along(attributes, shape, (start, stride, length, line) => {
       const result = compute(x, start, stride, length, out);
-      out[line] = isWhole ? Math.trunc(result) : result;
+      out[line] = isFloat(dtype) ? result : Math.trunc(result);
     });
   };
 }
@@ -289,9 +249,9 @@ function least(x, start, stride, length) {
 }
 
 function findGreatest(x, start, stride, length) {
-  let found = 0, greatest = x[start];
+  let found = 0, high = x[start];
   for (let i = 1, at = start + stride; i < length; i++, at += stride) {
-    if (x[at] > greatest || (x[at] !== x[at] && greatest === greatest)) [found, greatest] = [i, x[at]];
+    if (x[at] > high || (x[at] !== x[at] && high === high)) [found, high] = [i, x[at]]; // the first NaN
   }
   return found;
 }
@@ -369,8 +329,9 @@ function concat(out, operands, { axis }, { shape, shapes }) {
 }
 
 const BINARY = {
-  Add: add, Sub: subtract, Mul: multiply, Div: divide, Max: maximum, Min: minimum, Greater: greater, Where: where,
-  PRelu: prelu,
+  Add: add, Sub: subtract, Max: maximum, Min: minimum, Greater: greater, Where: where, PRelu: prelu,
+  Mul: (out, xy, _, { dtype }) => (dtype.endsWith("int32") ? multiplyIntegers : multiplyFloats)(out, xy),
+  Div: (out, xy, _, { dtype }) => (isFloat(dtype) ? divideFloats : divideIntegers)(out, xy),
 }; // whose operands broadcast
 const KERNELS = {
   ...BINARY, Relu: relu, Tanh: tanh, Sigmoid: sigmoid, HardSigmoid: hardSigmoid, Shrink: shrink,
@@ -474,13 +435,10 @@ function copyTyped(items, value, what) {
 // Copy nested arrays, from an axis on: an axis has a size, and in items a stride.
 function copyNested(items, value, layout, axis = 0, start = 0) {
   const { sizes, steps, what } = layout, isLast = axis === sizes.length - 1;
-  if (!Array.isArray(value) && !(isLast && isTyped(value))) {
-    const place = axis ? ` within ${axis} of them` : "";
-    throw new TypeError(`expected arrays of the shape [${sizes}] as ${what}, got ${describe(value)}${place}`);
-  }
-  if (value.length !== sizes[axis]) {
-    const place = `an array of ${value.length} for the size at ${axis}`;
-    throw new RangeError(`expected arrays of the shape [${sizes}] as ${what}, got ${place}`);
+  const isList = Array.isArray(value) || (isLast && isTyped(value));
+  if (!isList || value.length !== sizes[axis]) {
+    const got = `${describe(value)}${axis ? ` at axis ${axis}` : ""}`;
+    throw new (isList ? RangeError : TypeError)(`expected arrays of the shape [${sizes}] as ${what}, got ${got}`);
   }
   for (let i = 0, at = start; i < value.length; i++, at += steps[axis]) {
     if (isLast) items[at] = toNumber(value[i], what);
@@ -574,6 +532,7 @@ const SAMPLERS = {
 
 const OPTIONS = ["state", "episodeStart", "mask", "deterministic", "random"];
 
+// Refuse what torch refuses for a distribution.
 function requireNumbers(parameter, isLogits) {
   for (let i = 0; i < parameter.length; i++) {
     if (isLogits ? !(parameter[i] < Infinity) : parameter[i] !== parameter[i]) {
@@ -601,7 +560,7 @@ export function createPolicy(program) {
   const parameters = {}, noise = { matrix: undefined };
   for (const [name, value] of Object.entries(sampling.parameters)) parameters[name] = values[value].data;
   const draw = SAMPLERS[sampling.kind]?.(values[sampling.replaces].data, parameters, sampling, noise);
-  const copy = ({ shape, data }) => (shape.length ? data.slice() : data[0]);
+  const take = ({ shape, data }) => (shape.length ? data.slice() : data[0]);
 
   function readArguments(observation, options) {
     for (const name of Object.keys(options)) {
@@ -629,12 +588,12 @@ export function createPolicy(program) {
     for (let i = 0; i < steps.length; i++) steps[i].step();
     if (sampling.checked) requireNumbers(parameters.logits ?? parameters.mean, parameters.logits !== undefined);
     const found = {}, next = {};
-    for (let i = 0; i < outputs.length; i++) found[outputs[i].name] = copy(outputs[i]);
+    for (let i = 0; i < outputs.length; i++) found[outputs[i].name] = take(outputs[i]);
     for (const { name, output } of states) next[name] = values[output].data.slice();
     if (draw && !deterministic) {
       draw(random);
       for (const { step } of drawSteps) step();
-      found.action = copy(outputs[0]);
+      found.action = take(outputs[0]);
     } else if (sampling.kind === "epsilon_greedy" && !deterministic && random() < sampling.rate) {
       found.action = sampling.low + Math.floor(random() * (sampling.high - sampling.low));
     }

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.policies.graph import Sampling
 from sbformat.policies.javascript.export import make_program
 from tests.helpers.javascript_policy import JavaScriptPolicy, Node, run_node
 from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.policies.run.models import (
+    Model,
     box,
     categorical,
     dict_space,
@@ -137,6 +139,18 @@ def test_gsde_noise_is_kept_until_it_is_reset(node: Node) -> None:
     deviation = np.sqrt((latent**2) @ np.exp(numbers(3, 2, seed=5)) ** 2)
     assert_mean(drawn, mean, deviation)
     assert_mean((drawn - mean) ** 2, deviation**2, deviation**2 * np.sqrt(2))
+
+
+def test_what_is_replaced_may_be_a_view(node: Node) -> None:
+    """The draw is not written over the value that it is a view of."""
+    model = Model(box(2), box(2, low=-np.inf, high=np.inf))
+    observation = model.features()
+    mean = model.builder.add("Identity", observation, name="mean")
+    spread = model.builder.add("Identity", model.weight("log_std", np.zeros(2, np.float32)), name="spread")
+    model.outputs = {"action": model.builder.add("Sub", mean, observation, name="action"), "mean": mean}
+    drawn = draw(node, model.build(Sampling("gaussian", "mean", {"mean": "mean", "log_std": spread.name})), FOUR[:2])
+    assert_mean(drawn, 0, 1)
+    assert_mean(drawn**2, 1, np.sqrt(2))
 
 
 def test_a_masked_choice_is_never_drawn(node: Node) -> None:
