@@ -31,6 +31,7 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Discrete
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.builder import PolicyModel
 from sbformat.policies.export.files import (
     NEXT,
     ExportReport,
@@ -51,11 +52,10 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.builder import PolicyModel
     from sbformat.policies.graph import Graph, Weight
     from sbformat.policies.run.policy import Policy
 
@@ -120,8 +120,8 @@ def export_javascript(
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in JAVASCRIPT:
         raise ValueError(f"expected a path that ends in {' or '.join(JAVASCRIPT)}, got {quote(target)}")
-    model: PolicyModel = getattr(policy, "model", None) or load_policy(policy).model  # type: ignore[arg-type]
-    program = make_program(model, outputs, raw=raw)
+    opened: Any = policy if isinstance(getattr(policy, "model", None), PolicyModel) else load_policy(policy)  # type: ignore[arg-type]
+    program = make_program(opened.model, outputs, raw=raw)
     texts = write_module(program), write_declarations(program)
     contents = {name: text.encode("ascii") for name, text in zip(list_outputs(target), texts)}
     files = write_files(contents, overwrite=overwrite)
@@ -226,7 +226,7 @@ def _write_sampling(graph: Graph, model: PolicyModel, numbers: Mapping[str, int]
         "replaces": numbers.get(sampling.replaces),
         "parameters": {name: numbers[value] for name, value in sampling.parameters.items()},
         "sizes": list(sampling.sizes),
-        "rate": sampling.rate if is_random else 0,
+        "rate": min(sampling.rate, 1) if is_random else 0,
         "low": low,
         "high": high,
         "checked": model.family == "sb3" and not {"mean", "logits"}.isdisjoint(sampling.parameters),
@@ -250,7 +250,8 @@ def _read_weight(weight: Weight, budget: Budget) -> bytes:
         return _read_tensor(source, weight, budget)
     if isinstance(source, ArrayInfo):
         items = unpack_items(source)
-        return _pack([items[at] for at in list_positions(source)], weight)
+        is_in_order = source.order == "C" and not source.axes
+        return _pack(items if is_in_order else [items[at] for at in list_positions(source)], weight)
     return _pack(list(source) * (prod(weight.shape) if len(source) == 1 else 1), weight)
 
 
@@ -274,7 +275,7 @@ def _make_array(info: TensorInfo, budget: Budget) -> Any:
     return to_array(info, budget)
 
 
-def _pack(items: list[Any], weight: Weight) -> bytes:
+def _pack(items: Sequence[Any], weight: Weight) -> bytes:
     code = _CODES[weight.dtype]
     if weight.dtype in ("int64", "uint64"):
         _require_exact(items, weight.name)
