@@ -303,7 +303,7 @@ def javascript_latency(bench: Bench) -> list[Line]:
         subprocess.run(
             bench.python(EXPORT_JAVASCRIPT, agent_file(bench, agent), module), cwd=ROOT, env=bench.env, check=True
         )
-        calls, limit = (10, 30e-3) if agent == IMAGE else (20_000, 10e-6)
+        calls, limit = (1, 30e-3) if agent == IMAGE else (2_000, 10e-6)
         command = ["node", str(ROOT / "benchmarks" / "time_module.mjs"), module, str(calls)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds = min(map(float, done.stdout.split()))
