@@ -164,7 +164,7 @@ def _read_statistics(path: str, args: argparse.Namespace) -> VecNormalize:
     return _files.name_in_errors(path, lambda: read_given_statistics(_files.open_input(path, limits), limits))
 
 
-def _find_statistics(args: argparse.Namespace) -> VecNormalize | bool | None:
+def find_statistics(args: argparse.Namespace) -> VecNormalize | bool | None:
     """Return the statistics of a command line, as ``load_policy`` takes them."""
     path: str | None = args.vecnormalize
     if path is None or path == _NO_STATISTICS:
@@ -343,7 +343,7 @@ def _predict(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _load_policy(args: argparse.Namespace) -> Policy:
-    return _load_agent(args, statistics=_find_statistics(args), seed=args.seed)
+    return _load_agent(args, statistics=find_statistics(args), seed=args.seed)
 
 
 def _parse_masks(args: argparse.Namespace) -> Any:
@@ -517,7 +517,7 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.evaluate import evaluate
 
     env_kwargs = _json.parse_object(args.env_kwargs, _ENV_KWARGS, args)
-    archive, statistics = _open_agent(args, statistics=_find_statistics(args))
+    archive, statistics = _open_agent(args, statistics=find_statistics(args))
     if args.env is None:
         args.env = _find_environment(args)
     with _raise_as_invalid(), _progress.count_items("episodes", args.episodes, least=2) as advance:
@@ -601,7 +601,7 @@ def _export(args: argparse.Namespace, outputs: list[str]) -> dict[str, Any]:
     for path in filter(None, (args.path, args.vecnormalize)):
         for output in outputs:
             _files.refuse_same_file(path, output)
-    statistics = False if args.raw and args.vecnormalize is None else _find_statistics(args)
+    statistics = False if args.raw and args.vecnormalize is None else find_statistics(args)
     policy = _load_agent(args, statistics=statistics)
     if args.stochastic:
         from sbformat.policies.export.lowering import explain_sampling

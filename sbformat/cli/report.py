@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sbformat.catalogue.collect import FileData
     from sbformat.catalogue.rows import FileRow
+    from sbformat.html_report.actions_panel import ActionsPanel
     from sbformat.limits import Limits
 
 REPORT: Final = opt.Command(
@@ -30,6 +31,17 @@ REPORT: Final = opt.Command(
     options=(
         opt.FILES,
         opt.output_file("the page, .html"),
+        opt.flag(
+            "--interactive",
+            "a page of one agent with its policy in it, and a panel: controls for the observation, and the actions; of "
+            "a folder the agent that predict runs",
+        ),
+        opt.option(
+            "--vecnormalize",
+            "STATS",
+            "with --interactive, the statistics it was trained with, by default those of a bundle or beside the agent; "
+            "none: observations are normalized already",
+        ),
         opt.option("--title", "TEXT", "the title of the page"),
         opt.repeated("--allow", "NAME", "treat a name as known; repeatable"),
         opt.MANY,
@@ -43,8 +55,12 @@ def run_report(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page, or a file is not in it."""
     from sbformat.folders.trees import is_zip_of_logs
 
+    if args.vecnormalize is not None and not args.interactive:
+        raise opt.UsageError("--vecnormalize goes with --interactive")
     _many.use_absolute_paths(args)
-    paths = [path for path in _files.expand_paths(args) if path in args.paths or not is_zip_of_logs(path)]
+    paths: list[str] = args.paths
+    if not args.interactive:
+        paths = [path for path in _files.expand_paths(args) if path in args.paths or not is_zip_of_logs(path)]
     name = _files.name_output(args.output)
     failed: list[dict[str, Any]] = []
     with warnings.catch_warnings():
@@ -71,7 +87,7 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
         because of them there is no page
     """
     from sbformat.html_report.page import require_packages
-    from sbformat.html_report.report import find_missing, is_complete, write_report
+    from sbformat.html_report.report import find_missing, is_complete, require_one, select_files, write_report
 
     _files.require_suffix("report", args.output, suffixes=(".html", ".htm"))
     require_packages()
@@ -79,13 +95,21 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
         _files.refuse_same_file(path, args.output)
     if args.output != _files.STANDARD_STREAM:
         check_new_file(args.output, overwrite=args.force)
+    if args.interactive:
+        require_one(paths)
+        chosen = _files.find_agent(paths[0], args)
+        paths = [paths[0] if chosen is None else chosen.path]
     found = collect_files(paths, args)
     lost = [file for file in found if file.failure is not None and file.failure.outcome == _files.PROCESS_ENDED]
     failed += map(_report_failed, [*find_missing(found), *lost])
     if not is_complete(found):
         return {"outcome": COULD_NOT_OPEN}
+    panel = None
+    if args.interactive:
+        [file] = select_files(found)
+        panel = _files.name_in_errors(paths[0], lambda: _make_panel(file, args))
     with _files.open_output(args.output, ".html") as output:
-        written = write_report(found, output, title=args.title, overwrite=args.force)
+        written = write_report(found, output, title=args.title, overwrite=args.force, panel=panel)
     missing = {report["path"] for report in failed}
     broken = [pair for pair in zip(written.broken, written.reasons) if pair[0] not in missing]
     return {
@@ -94,6 +118,14 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
         "broken": [name for name, _ in broken],
         "reasons": [reason for _, reason in broken],
     }
+
+
+def _make_panel(file: FileData, args: argparse.Namespace) -> ActionsPanel:
+    """Return the policy of the one file, with the statistics of the command line or those that belong to it."""
+    from sbformat.cli.agents import find_statistics
+    from sbformat.html_report.actions_panel import make_panel
+
+    return make_panel(file, vecnormalize=find_statistics(args), limits=_files.make_limits(args))
 
 
 def _report_failed(file: FileData | FileRow) -> dict[str, Any]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from sbformat.archive.kinds import Kind
+    from sbformat.folders.names import FileName
+    from sbformat.folders.trees import Beside
 
 
 Role: TypeAlias = Literal["best", "agent", "checkpoint"]
@@ -128,13 +130,12 @@ def inspect_folder(
 
 def _collect(path: str, kind: Kind, index: Index, copies: set[str]) -> AgentFiles:
     name = parse_name(path)
-    role: Role = "best" if name.stem == BEST else "agent" if name.steps is None else "checkpoint"
     statistics, buffer, settings = index.find_statistics(name), index.find_buffer(name), index.find_settings(name)
     unzipped = os.path.splitext(path)[0]
     return AgentFiles(
         path,
         kind,
-        role,
+        _find_role(name),
         name.steps,
         statistics,
         buffer,
@@ -142,6 +143,10 @@ def _collect(path: str, kind: Kind, index: Index, copies: set[str]) -> AgentFile
         index.find_logs(name),
         unzipped if unzipped in copies else None,
     )
+
+
+def _find_role(name: FileName) -> Role:
+    return "best" if name.stem == BEST else "agent" if name.steps is None else "checkpoint"
 
 
 def _rank(agent: AgentFiles) -> tuple[Any, ...]:
@@ -233,6 +238,18 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     hint = f"name the file of one of them: {listed}{more}"
     raise UnsupportedError(f"the folder has {len(agents)} agents: {hint}", hint=hint)
+
+
+def find_statistics(beside: Beside, name: str, kind: Kind, limits: Limits) -> ChosenAgent:
+    """Return an agent that was named itself with the statistics beside it, as :func:`find_agent` does in its folder.
+
+    :param beside: the files that belong to it
+    :param name: of its file
+    """
+    path = f"{beside.folder}/{name}" if beside.folder else name
+    role = _find_role(parse_name(path))
+    agent = AgentFiles(path, kind, role, None, beside.statistics, None, beside.settings, beside.logs, None)
+    return _complete(FolderReport(beside.top, (agent,), ()), agent, limits)
 
 
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:

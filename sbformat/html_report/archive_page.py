@@ -25,7 +25,14 @@ from sbformat.errors import SbformatError, escape
 from sbformat.folders.names import name_in_run
 from sbformat.html_report.curves import CURVES
 from sbformat.html_report.diagram import make_diagram
-from sbformat.html_report.page import format_number, format_reward, format_shape, render_page
+from sbformat.html_report.page import (
+    format_number,
+    format_reward,
+    format_shape,
+    mark_safe,
+    read_template,
+    render_page,
+)
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.catalogue.collect import FileData
     from sbformat.formats.vecnormalize import RunningMeanStd
+    from sbformat.html_report.actions_panel import ActionsPanel
     from sbformat.policies.describe import Layer
     from sbformat.tools.inspect import InspectReport
     from sbformat.values.schedule_meaning import Meaning
@@ -274,14 +282,20 @@ REWARDS: Final = ("Best evaluation", "Last evaluation", TRAINING_REWARD)
 """The figures that are rewards: their remarks are the step or the episodes."""
 
 
-def render_archive(file: FileData, *, title: str | None = None) -> str:
-    """Return the page about one file."""
+def render_archive(file: FileData, *, title: str | None = None, panel: ActionsPanel | None = None) -> str:
+    """Return the page about one file, with the panel of its actions if there is one."""
     plots = Plots()
     context = make_context(file, plots)
     name = name_in_run(file.name) or file.name
     context |= {"heading": title or name, "path": file.name if file.name != (title or name) else ""}
     shown = title or f"{name} \u2013 sbformat report"
-    return render_page("archive.html.jinja", context, title=shown)
+    if panel is None:
+        return render_page("archive.html.jinja", context | {"actions": None}, title=shown)
+    from sbformat.html_report.actions_panel import STYLE, make_script
+
+    context |= {"actions": {"notes": panel.notes, "program": mark_safe(panel.program)}}
+    style, scripts = read_template(STYLE), [make_script()]
+    return render_page("archive.html.jinja", context, title=shown, style=style, scripts=scripts)
 
 
 def make_context(file: FileData, plots: Plots) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _BREAK: Final = re.compile(
 """Where a long name can be broken: after a separator, but not before a suffix such as ``zip``; and before a capital
 letter, but not in an environment such as ``CartPole-v1``."""
 _REDUNDANT_IN_STYLE: Final = re.compile(r"/\*.*?\*/|(?<=[{};:,])\s+|\s+(?=[{}])|;(?=\s*\})", re.DOTALL)
-_REDUNDANT_IN_SCRIPT: Final = re.compile(r"^\s+|^//.*\n", re.MULTILINE)
+_REDUNDANT_IN_SCRIPT: Final = re.compile(r"^\s*//.*\n|^\s+", re.MULTILINE)
 """Indentation and comments, which pages are written without."""
 _LARGE: Final = 1e9  # rewards from which on powers of ten are written
 _MOST_MARKS: Final = 3  # combining characters in a row that are printed: scripts of real languages need two or three
@@ -81,10 +81,10 @@ def render_page(
     :param template: the name of a template, which extends ``base.html.jinja``
     :param context: what it prints
     :param style: rules of CSS besides those of all pages
-    :param scripts: names of files of JavaScript beside the templates
+    :param scripts: programs of JavaScript, in which nothing comes from a file
     """
     rules = _REDUNDANT_IN_STYLE.sub("", read_template("style.css") + style)
-    programs = [_REDUNDANT_IN_SCRIPT.sub("", read_template(name)) for name in scripts]
+    programs = [_REDUNDANT_IN_SCRIPT.sub("", script) for script in scripts]
     return _make_environment().get_template(template).render(
         **context, page_title=title, page_style=mark_safe(rules), page_scripts=list(map(mark_safe, programs)),
         policy=make_policy(rules, programs), version=sbformat.__version__,

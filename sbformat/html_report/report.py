@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.collect import FileData, add_training, collect_file
 from sbformat.catalogue.rows import FileRow, collect_row
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
+from sbformat.folders.agents import find_in_folder
 from sbformat.folders.trees import BesideFinder
 from sbformat.html_report.page import require_packages
 from sbformat.immutable import Record
@@ -21,6 +22,8 @@ from sbformat.tools.scan.findings import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.html_report.actions_panel import ActionsPanel
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
 
@@ -53,6 +56,8 @@ def report(
     limits: Limits = DEFAULT_LIMITS,
     allow: Iterable[str] = (),
     overwrite: bool = False,
+    interactive: bool = False,
+    vecnormalize: VecNormalize | ArchiveLike | bool | None = None,
 ) -> HtmlReport:
     """Write a page of HTML about archives, to look at in a browser. Nothing in them is executed.
 
@@ -64,6 +69,10 @@ def report(
 
         sbformat.report("agent.zip", "agent.html")
         sbformat.report(["before.zip", "after.zip"], "comparison.html")
+        sbformat.report("agent.zip", "agent.html", interactive=True)
+
+    An interactive page of one agent has its policy, too, and a panel: controls for the observation, and what the agent
+    answers to it. The policy runs in the browser, without a request.
 
     :param sources: an archive, a path, bytes or a binary file, or a sequence of these. A damaged file is in the page
         with the reason; so is, in a table of three or more, one that cannot be opened
@@ -72,8 +81,14 @@ def report(
     :param limits: for reading
     :param allow: dotted names that the scan treats as known, as in :func:`sbformat.scan`
     :param overwrite: replace a file that exists
-    :raises UnsupportedError: when a package of the extra is not installed, or the output is one of the sources
-    :raises ValueError: without sources
+    :param interactive: whether the page of one agent has a panel with its actions. Of a folder with agents the page is
+        about the one that :func:`sbformat.load_policy` loads
+    :param vecnormalize: for an interactive page, as for :func:`sbformat.load_policy`; by default the statistics of a
+        bundle, or those beside the agent
+    :raises UnsupportedError: when a package of the extra is not installed, or the output is one of the sources; of an
+        interactive page, when there is more than one source, the file has no policy that is known, or more than 64 MiB
+        of weights
+    :raises ValueError: without sources, and for statistics of a page that is not interactive
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     :raises OSError: when a source of one or two, or every one, cannot be opened, or the page cannot be written
     :raises SbformatError: when these are empty files, or folders without an archive
@@ -85,17 +100,35 @@ def report(
     listed = list(several)
     if not listed:
         raise ValueError("expected at least one source, got none")
+    if vecnormalize is not None and not interactive:
+        raise ValueError("vecnormalize is for interactive pages: pass interactive=True, too")
     for source in listed:
         is_file = isinstance(source, (str, os.PathLike)) and os.path.exists(source) and os.path.exists(target)
         if is_file and os.path.samefile(source, target):
             raise UnsupportedError("the output and the input are the same file")
     check_new_file(target, overwrite=overwrite)
+    if interactive:
+        require_one(listed)
+        chosen = find_in_folder(listed[0], limits)
+        listed = [listed[0] if chosen is None else chosen.path]
     finder = BesideFinder(limits)
     files = (_collect(source, finder, limits, allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
     if not is_complete(found):
         raise _find_error(find_missing(found)[0], len(found))
-    return write_report(found, target, title=title, overwrite=overwrite)
+    panel = None
+    if interactive:
+        from sbformat.html_report.actions_panel import make_panel
+
+        [file] = select_files(found)
+        panel = make_panel(file, vecnormalize=vecnormalize, limits=limits)
+    return write_report(found, target, title=title, overwrite=overwrite, panel=panel)
+
+
+def require_one(sources: Sequence[object]) -> None:
+    """Refuse an interactive page about several files."""
+    if len(sources) != 1:
+        raise UnsupportedError(f"an interactive page is about one agent: expected one file, got {len(sources):,}")
 
 
 def _collect(source: ArchiveLike, finder: BesideFinder, limits: Limits, allow: Iterable[str]) -> FileData:
@@ -107,10 +140,18 @@ def _collect(source: ArchiveLike, finder: BesideFinder, limits: Limits, allow: I
 
 
 def write_report(
-    found: Sequence[FileData] | Sequence[FileRow], output: str, *, title: str | None = None, overwrite: bool = False
+    found: Sequence[FileData] | Sequence[FileRow],
+    output: str,
+    *,
+    title: str | None = None,
+    overwrite: bool = False,
+    panel: ActionsPanel | None = None,
 ) -> HtmlReport:
-    """Write the page about one or two files that were collected, or a table of rows; see :func:`report`."""
-    content = render_report(found, title=title).encode("utf-8", "backslashreplace")
+    """Write the page about one or two files that were collected, or a table of rows; see :func:`report`.
+
+    :param panel: of the one file
+    """
+    content = render_report(found, title=title, panel=panel).encode("utf-8", "backslashreplace")
     with new_file(output, overwrite=overwrite) as temporary:
         temporary.write_bytes(content)
     names = tuple(file.name for file in found)
@@ -130,18 +171,25 @@ def _describe_reason(file: FileData | FileRow) -> str:
     return next(reasons, "an entry cannot be read")
 
 
-def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None) -> str:
+def render_report(
+    found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None, panel: ActionsPanel | None = None
+) -> str:
     """Return the page about one or two files, or about rows, as text."""
     from sbformat.html_report.archive_page import render_archive
     from sbformat.html_report.comparison_page import render_comparison
     from sbformat.html_report.table_page import render_table
 
-    files = [file for file in found if isinstance(file, FileData)]
+    files = select_files(found)
     if not files:
         return render_table([row for row in found if isinstance(row, FileRow)], title=title)
     if len(files) == 1:
-        return render_archive(files[0], title=title)
+        return render_archive(files[0], title=title, panel=panel)
     return render_comparison(*files, title=title)
+
+
+def select_files(found: Sequence[FileData] | Sequence[FileRow]) -> list[FileData]:
+    """Return the one or two files; none of rows."""
+    return [file for file in found if isinstance(file, FileData)]
 
 
 def find_missing(found: Sequence[FileData] | Sequence[FileRow]) -> list[FileData | FileRow]:

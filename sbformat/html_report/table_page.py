@@ -65,7 +65,7 @@ def render_table(rows: Iterable[FileRow], *, title: str | None = None) -> str:
         "curves": make_curves(kept, plots),
     }
     style = read_template("table.css")
-    scripts = ["table.js", *(["chart.js"] if rewards else [])]
+    scripts = [read_template(name) for name in ("table.js", *(["chart.js"] if rewards else []))]
     page_title = f"{heading} \u2013 sbformat report"
     return render_page("table.html.jinja", context, title=page_title, style=style, scripts=scripts)
 

@@ -149,13 +149,15 @@ def policy_graph(
     return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
-def load_model(source: PolicyModel | Policy | Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PolicyModel:
+def load_model(
+    source: PolicyModel | Policy | Archive | SourceLike, *, vecnormalize: object = None, limits: Limits = DEFAULT_LIMITS
+) -> PolicyModel:
     """Return what :func:`load_policy` makes a policy of: the graph and the spaces, for a back end without numpy.
 
     The errors are those of :func:`load_policy`. A policy that is loaded already gives its own.
     """
     model: Any = getattr(source, "model", source)
-    return model if isinstance(model, PolicyModel) else _build_model(model, Given(), None, Budget(limits))[0]
+    return model if isinstance(model, PolicyModel) else _build_model(model, Given(), vecnormalize, Budget(limits))[0]
 
 
 def _check_given(

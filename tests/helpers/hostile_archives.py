@@ -6,7 +6,11 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+import sbformat
 from conformance.generators.build_pth import floats, ordered, storage, tensor, torch_zip
+from sbformat.data import Serialized
+from sbformat.known.spaces import DictSpace
+from sbformat.values import encode
 from tests.helpers import bundled
 
 if TYPE_CHECKING:
@@ -76,3 +80,16 @@ def many_tensors(names: Iterable[str]) -> bytes:
     store = storage(8)
     tensors = {name: tensor(store, (4,), offset=number % 4) for number, name in enumerate(names)}
     return torch_zip(ordered(tensors), {"0": struct.pack("<8f", *range(8))})
+
+
+KEYS: Final = ("</script><script>attacked = 1</script>", "__proto__", "constructor", "<!--\u2028\u202e'\"\\", "1")
+"""Keys of observations that are something else in HTML or JavaScript."""
+
+
+def hostile_keys(agent: bytes) -> bytes:
+    """An agent with a Dict of five observations, whose keys become :data:`KEYS`."""
+    archive = sbformat.reads(agent)
+    space = archive.decode("observation_space")
+    renamed = DictSpace("gymnasium", dict(zip(KEYS, space.spaces.values())), None)
+    stored = Serialized("<class 'gymnasium.spaces.dict.Dict'>", encode(renamed))
+    return sbformat.writes(archive.replace(data={**archive.data, "observation_space": stored}))

@@ -19,6 +19,7 @@ from tests.helpers.bundled import PPO, SAC, changed, with_data
 if TYPE_CHECKING:
     from pathlib import Path
 
+JSON = "application/json"
 ATTACK = "</td></style></script><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e\x00"
 
 
@@ -29,21 +30,24 @@ class Elements(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.texts: dict[str, list[str]] = {}
+        """Of each script and style; of what a browser does not run, by its type."""
         self._open: list[str] = []
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-        self._open.append(tag)
+        kind = dict(attrs).get("type") or tag
+        self._open.append(kind)
         if tag in ("script", "style"):
-            self.texts.setdefault(tag, []).append("")
+            self.texts.setdefault(kind, []).append("")
 
     def handle_endtag(self, tag: str) -> None:
-        self._open = self._open[: max((at for at, name in enumerate(self._open) if name == tag), default=0)]
+        names = (tag, JSON) if tag == "script" else (tag,)
+        self._open = self._open[: max((at for at, name in enumerate(self._open) if name in names), default=0)]
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] in ("script", "style"):
+        if self._open and self._open[-1] in ("script", "style", JSON):
             self.texts[self._open[-1]][-1] += data
 
 

@@ -37,10 +37,7 @@ export function createPanel(root, policy, program) {
 
   function observe() {
     const values = parts.map((part) => (part.input.shape.length ? part.values.slice() : part.values[0]));
-    if (!isDict) return values[0];
-    const made = Object.create(null); // a key may be __proto__
-    observed.forEach((input, at) => { made[input.key] = values[at]; });
-    return made;
+    return isDict ? new Map(observed.map((input, at) => [input.key, values[at]])) : values[0];
   }
 
   function update() {
