@@ -78,15 +78,16 @@ class Panel:
         """Press a button by its text."""
         self.browser.driver.find_element("xpath", f"//*[@id='actions']//button[.='{button}']").click()
 
-    def read(self, part: str) -> list[float]:
-        """The numbers of a table by its caption, or after a word: ``Action``, ``Value``."""
+    def read(self, part: str, column: int = 2) -> list[float]:
+        """The numbers of a table by its caption, in a column; or those after a word: ``Action``, ``Value``."""
         text = self.browser.run(
             """
             const find = (selector) => [...document.querySelectorAll(`#actions ${selector}`)];
             const table = find("table").find((one) => one.caption.textContent === arguments[0]);
-            if (table) return [...table.tBodies[0].rows].map((row) => row.cells[2].textContent).join(" ");
+            if (table) return [...table.tBodies[0].rows].map((row) => row.cells[arguments[1]].textContent).join(" ");
             return find("output, p").find((one) => one.textContent.startsWith(arguments[0])).lastChild.textContent;""",
             part,
+            column,
         )
         return [float(number.replace("\u2212", "-")) for number in re.findall(r"[^\s,]+", text)]
 
@@ -141,7 +142,10 @@ def test_an_action_between_bounds_with_statistics(browser: Browser, tmp_path: Pa
     assert "normalized inside" in browser.run("return document.getElementById('actions').textContent")
     for observation in draw_observations(5, 3):
         panel.observe(observation)
-        panel.check(panel.policy.outputs(observation), q_values="Q-values of the critics")
+        expected = panel.policy.outputs(observation)
+        panel.check(expected, q_values="Q-values of the critics")
+        for column, values in ((1, expected["action"]), (3, expected["mean"]), (4, np.exp(expected["log_std"]))):
+            np.testing.assert_allclose(panel.read("Action between its bounds", column), values, rtol=1e-3)
     without = sbformat.load_policy(SAC, vecnormalize=False).outputs(observation)
     assert abs(panel.read("Action")[0] - without["action"][0]) > TOLERANCE
 
@@ -152,7 +156,8 @@ def test_statistics_give_the_range_of_an_item_without_bounds(browser: Browser, t
     assert panel.policy.vecnormalize is not None
     statistics: Any = panel.policy.vecnormalize.obs_rms
     sliders = browser.run("""
-        return [...document.querySelectorAll("#actions [type=range]")].map((one) => [Number(one.min), Number(one.max)])""")
+        const sliders = [...document.querySelectorAll("#actions [type=range]")];
+        return sliders.map((one) => [Number(one.min), Number(one.max)]);""")
     mean, std = np.asarray(statistics.mean), np.sqrt(np.asarray(statistics.var))
     np.testing.assert_allclose(sliders, np.stack([mean - 3 * std, mean + 3 * std], -1), atol=0.06 * std.max())
 

@@ -39,6 +39,8 @@ class Picture(NamedTuple):
     section: str = ""
     """The id of the section that it begins with; the top of the page without one."""
     title: str | None = None
+    observation: tuple[float, ...] = ()
+    """What the panel of an interactive page shows the answer to."""
 
 
 RUNS: Final = "runs"
@@ -47,6 +49,7 @@ RUNS: Final = "runs"
 ALL: Final = {
     "report-dangerous": Picture(("dangerous.zip",), 880),
     "report-agent": Picture(("ppo-cartpole.zip",), 800),
+    "report-actions": Picture(("ppo-cartpole.zip",), 470, "actions", observation=(0.4, -0.6, 0.05, 0.8)),
     "report-comparison": Picture(("ppo-cartpole-1.0.zip", "ppo-cartpole.zip"), 900, "weights"),
     "report-table": Picture((RUNS,), 832, title="Runs of today"),
     "report-curves": Picture((RUNS,), 1210, "chart", title="Runs of today"),
@@ -94,7 +97,8 @@ def make_pictures(folder: Path) -> None:
             make_runs(Path(RUNS))
             for name, picture in ALL.items():
                 page = Path(pages) / f"{name}.html"
-                sbformat.report(list(expand_paths(picture.sources)), page, title=picture.title)
+                sources, interactive = list(expand_paths(picture.sources)), bool(picture.observation)
+                sbformat.report(sources, page, title=picture.title, interactive=interactive)
                 (folder / f"{name}.png").write_bytes(take_picture(browser, page, picture))
     finally:
         browser.close()
@@ -104,6 +108,10 @@ def take_picture(browser: Browser, page: Path, picture: Picture) -> bytes:
     """Return a PNG of a part of a page, as wide as a window."""
     browser.open(page, width=WIDE)
     browser.resize(WIDE, picture.height)
+    for at, number in enumerate(picture.observation):
+        label = f"Observation {at}, as a number"
+        browser.driver.find_element("css selector", f"[aria-label='{label}']").send_keys("\ue009a\ue000", str(number))
+    browser.run("document.activeElement.blur()")
     if picture.section:
         browser.run("document.getElementById(arguments[0]).scrollIntoView()", picture.section)
     return shrink_picture(browser.picture(whole=False))

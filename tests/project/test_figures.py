@@ -196,6 +196,11 @@ FIGURES: Final = [
         lambda: [value("sbformat.html_report.weights.MOST_OVERLAYS")],
     ),
     Figure(
+        "docs/how-to/report.md",
+        r"The weights in a page are (\d+) MiB at most",
+        lambda: [value("sbformat.html_report.actions_panel.LARGEST_WEIGHTS") >> 20],
+    ),
+    Figure(
         "docs/reference/catalogue.md",
         r"shortened to (\d+) characters.*? the first (\d+) keys .*? the (\d+) hyper-parameters",
         lambda: [

@@ -53,7 +53,7 @@ export function createPanel(root, policy, program) {
       answer.replaceChildren();
       return;
     }
-    const shown = listNumbers(last.action).slice(0, MOST_NUMBERS).map(formatNumber).join(", ");
+    const shown = listNumbers(last.action).slice(0, MOST_NUMBERS).map((number) => formatNumber(number)).join(", ");
     const more = listNumbers(last.action).length > MOST_NUMBERS ? ", \u2026" : "";
     output.replaceChildren(element("span", {}, "Action "), element("strong", {}, shown + more));
     answer.replaceChildren(...describeAnswer(last, actionSpace, program.sampling));
@@ -333,36 +333,37 @@ function describeAnswer({action, outputs}, space, sampling) {
   const sizes = sampling.sizes.reduce((sum, size) => sum + size, 0) === count ? sampling.sizes : [];
   if (space.kind === "Box") made.push(makeBounds(chosen, space, mean, logStd));
   else if (count && space.kind === "MultiBinary" && sampling.kind === "bernoulli") {
-    made.push(makeBars("Probability of 1", listNumbers(probabilities), chosen, [0, 1], (at) => chosen[at] === 1));
+    const mark = (at) => (chosen[at] === 1 ? " is 1" : "");
+    made.push(makeBars("Probability of 1", listNumbers(probabilities), [0, 1], mark));
   } else if (count) {
     let start = 0;
     (sizes.length ? sizes : [count]).forEach((size, at, all) => {
       const part = listNumbers(probabilities).slice(start, start + size);
       const title = all.length > 1 ? `Probabilities of component ${at}` : "Probabilities";
-      made.push(makeBars(title, part, chosen, [0, 1], (choice) => choice === chosen[at]));
+      made.push(makeBars(title, part, [0, 1], (choice) => (choice === chosen[at] ? " chosen" : "")));
       start += size;
     });
   }
   const values = qValues === undefined ? [] : listNumbers(qValues);
   if (values.length > 1 && space.kind === "Discrete") {
     const ends = [Math.min(0, ...values), Math.max(0, ...values)];
-    made.push(makeBars("Q-values", values, chosen, ends, (choice) => choice === chosen[0]));
+    made.push(makeBars("Q-values", values, ends, (choice) => (choice === chosen[0] ? " chosen" : "")));
   } else if (values.length) made.push(makeNumber(values.length > 1 ? "Q-values of the critics" : "Q-value", values));
   if (value !== undefined) made.push(makeNumber("Value", listNumbers(value)));
   return made;
 }
 
 const makeNumber = (name, numbers) => element("p", {class: "actions-number"},
-  element("span", {}, `${name} `), element("strong", {}, numbers.map(formatNumber).join(", ")));
+  element("span", {}, `${name} `), element("strong", {}, numbers.map((number) => formatNumber(number)).join(", ")));
 
-// Returns a table with a bar for each number, from zero; of many, the highest.
-function makeBars(title, numbers, chosen, [low, high], isChosen) {
+// Returns a table with a bar for each number, from zero; of many, the highest. mark returns a word about one.
+function makeBars(title, numbers, [low, high], mark) {
   const order = numbers.map((_, at) => at);
   if (order.length > MOST_BARS) order.sort((one, other) => numbers[other] - numbers[one]).splice(MOST_BARS);
   const more = numbers.length > order.length ? ` (the ${order.length} highest of ${numbers.length})` : "";
   const rows = order.map((at) => {
-    const name = element("th", {scope: "row"}, String(at), isChosen(at) ? " chosen" : "");
-    const row = element("tr", isChosen(at) ? {class: "actions-chosen"} : {}, name);
+    const name = element("th", {scope: "row"}, `${at}${mark(at)}`);
+    const row = element("tr", mark(at) ? {class: "actions-chosen"} : {}, name);
     row.append(element("td", {}, makeBar(low, high, 0, numbers[at])), element("td", {}, formatNumber(numbers[at])));
     return row;
   });
@@ -372,17 +373,18 @@ function makeBars(title, numbers, chosen, [low, high], isChosen) {
 // Returns a table of a continuous action between its bounds, with the distribution that it comes from.
 function makeBounds(action, space, mean, logStd) {
   const columns = [["Mean", mean], ["Std", logStd && Array.from(logStd, Math.exp)]].filter((column) => column[1]);
-  const titles = ["Item", "Action", "", "Low", "High", ...columns.map((column) => column[0])];
+  const titles = ["Item", "Action", "Low to high", ...columns.map((column) => column[0])];
   const rows = action.slice(0, MOST_BARS).map((value, at) => {
     const low = Number(space.low?.items?.[at] ?? space.low?.min);
     const high = Number(space.high?.items?.[at] ?? space.high?.max);
     const bar = Number.isFinite(high - low) ? makeBar(low, high, Math.min(high, Math.max(low, 0)), value) : "";
-    const numbers = [low, high, ...columns.map((column) => column[1][at])];
+    const ends = [low, high].map((end) => element("span", {}, formatNumber(end, 4)));
     return element("tr", {}, element("th", {scope: "row"}, nameItem(space.shape, at)),
-      element("td", {class: "actions-chosen"}, formatNumber(value)), element("td", {}, bar),
-      ...numbers.map((number) => element("td", {}, formatNumber(number))));
+      element("td", {class: "actions-chosen"}, formatNumber(value)),
+      element("td", {}, bar, element("span", {class: "actions-ends"}, ...ends)),
+      ...columns.map((column) => element("td", {}, formatNumber(column[1][at], 4))));
   });
-  const heads = titles.map((title) => (title ? element("th", {scope: "col"}, title) : element("td")));
+  const heads = titles.map((title) => element("th", {scope: "col"}, title));
   const table = element("table", {}, element("caption", {}, "Action between its bounds"),
     element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
   const scroll = {class: "actions-scroll", tabindex: 0, role: "group", "aria-label": "Action between its bounds"};
@@ -417,10 +419,10 @@ function makeButton(text, work) {
 
 const listNumbers = (value) => (typeof value === "number" ? [value] : Array.from(value, Number));
 
-function formatNumber(value) {
+function formatNumber(value, digits = 5) {
   const size = Math.abs(value);
   const text = size !== 0 && (size < 1e-4 || size >= 1e9) && Number.isFinite(size)
-    ? value.toExponential(2) : value.toLocaleString("en", {maximumSignificantDigits: 5, useGrouping: false});
+    ? value.toExponential(2) : value.toLocaleString("en", {maximumSignificantDigits: digits, useGrouping: false});
   return text.replace("-", "\u2212");
 }
 
