@@ -40,7 +40,7 @@ REPORT: Final = opt.Command(
             "--vecnormalize",
             "STATS",
             "with --interactive, the statistics it was trained with, by default those of a bundle or beside the agent; "
-            "none: observations are normalized already",
+            f"none: observations are normalized already{opt.STDIN}",
         ),
         opt.option("--title", "TEXT", "the title of the page"),
         opt.repeated("--allow", "NAME", "treat a name as known; repeatable"),
