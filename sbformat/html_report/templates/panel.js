@@ -15,11 +15,10 @@ const WIDTH = 3; // half the range of a slider without bounds, in standard devia
 const CHANNELS = 8; // of an image, drawn side by side unless they are red, green and blue
 
 export function createPanel(root, policy, program) {
-  const spaces = ["observation_space", "action_space"].map((name) => JSON.parse(program.metadata[name] || "{}"));
-  const actionSpace = spaces[1];
+  const space = JSON.parse(program.metadata.observation_space), actionSpace = JSON.parse(program.metadata.action_space);
   const observed = program.inputs.filter((input) => input.role === "observation");
   const isDict = observed.some((input) => input.key !== null);
-  const parts = observed.map((input) => makePart(input, findSpace(spaces[0], input.key), program, update));
+  const parts = observed.map((input) => makePart(input, findSpace(space, input.key), program, update));
   const maskInput = program.inputs.find((input) => input.role === "action_masks");
   const mask = maskInput && new Uint8Array(countItems(maskInput.shape)).fill(1);
   const hasState = program.states.length > 0;
@@ -28,7 +27,7 @@ export function createPanel(root, policy, program) {
 
   const sampled = element("input", {type: "checkbox"});
   const again = makeButton("Draw again", () => {
-    if (policy.resetNoise) policy.resetNoise();
+    policy.resetNoise();
     update();
   });
   const steps = element("span", {class: "actions-muted"});
