@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 PAGES: Final = {path.name: path for path in sorted((ROOT / "docs" / "export").glob("*.md"))}
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 SERVER: Final = "python -m http.server --bind 127.0.0.1 8000"
-TOOLS: Final = {"gcc", "g++", "node", "java"}
+TOOLS: Final = {"gcc", "g++", "node", "java", "mcs", "mono", "godot3-server"}
 """Programs without which a page cannot be tested."""
+JNA: Final = Path("/usr/share/java/jna.jar")
+"""What Debian's package libjna-java installs."""
 
 
 @cache
@@ -76,6 +78,22 @@ def predict_recurrent() -> str:
         action, state = policy.predict(observation, state, is_start, deterministic=True)
         lines += f"action {action}, logits {' '.join(f'{number:.6f}' for number in logits)}\n"
     return lines
+
+
+def predict_all() -> str:
+    """What the programs for game engines print: one agent of each kind."""
+    return predict_cartpole() + predict_pendulum() + predict_recurrent()
+
+
+@cache
+def predict_images() -> str:
+    policy = load_vector("policy-cnn")
+    images = np.stack([np.zeros(36 * 36), np.arange(36 * 36) % 256]).astype(np.uint8).reshape(2, 1, 36, 36)
+    actions, logits = policy.predict(images, deterministic=True)[0], policy.outputs(images)["logits"]
+    return "".join(
+        f"action {action}, logits {' '.join(f'{number:.6f}' for number in row)}\n"
+        for action, row in zip(actions, logits)
+    )
 
 
 @cache
@@ -112,6 +130,7 @@ PROGRAMS: Final = {
     "python cartpole.py": predict_cartpole,
     "python pendulum.py": predict_pendulum,
     "python recurrent.py": predict_recurrent,
+    "python image.py": predict_images,
     "python show.py dict.onnx": lambda: describe_example("policy-ppo-observes-dict", "action", "value"),
     "python show.py maskable.onnx": lambda: describe_example("policy-maskable", "action"),
     "python show.py image.onnx": lambda: describe_example("policy-cnn", "action"),
@@ -127,10 +146,16 @@ PROGRAMS: Final = {
     "./recurrent": predict_recurrent,
     "java --enable-native-access=ALL-UNNAMED Cartpole.java": predict_cartpole,
     "java --enable-native-access=ALL-UNNAMED Recurrent.java": predict_recurrent,
+    "java -cp /usr/share/java/jna.jar -Djna.library.path=. Jna.java": lambda: predict_cartpole() + predict_recurrent(),
+    "mono play.exe": predict_all,
+    "godot3-server -s play.gd | grep action": predict_all,
 }
 """What ``Policy`` computes for each program of the pages: the last lines that it prints."""
-OTHER_COMMANDS: Final = {"sbformat", "gcc", "g++", "cp", "grep", "echo"}
-"""Commands that compute no actions, and the demo of C, whose format is its own."""
+OTHER_COMMANDS: Final = (
+    "sbformat", "gcc", "g++", "cp", "grep", "echo", "mcs", "python conformance/run.py --write ", "python -m onnx2tf ",
+    "python calibrate.py", "python quantized.py",
+)  # fmt: skip
+"""Commands that compute no actions, the demo of C, whose format is its own, and integers that are near an action."""
 
 
 def require_tools(blocks: list[Block]) -> None:
@@ -142,6 +167,11 @@ def require_tools(blocks: list[Block]) -> None:
         pytest.importorskip("onnx")
         if any("import onnxruntime\n" in block.text for block in blocks):
             pytest.importorskip("onnxruntime")
+        if any("from ai_edge_litert" in block.text for block in blocks):
+            pytest.importorskip("ai_edge_litert")
+            pytest.importorskip("onnx2tf")
+    if any(str(JNA) in block.text for block in blocks) and not JNA.exists():
+        pytest.skip(f"{JNA} is not installed")
     for name in sorted(programs & TOOLS):
         if (find_java() if name == "java" else shutil.which(name)) is None:
             pytest.skip(f"{name} is not installed")
@@ -149,7 +179,8 @@ def require_tools(blocks: list[Block]) -> None:
 
 def test_there_is_a_page_for_every_target() -> None:
     assert set(PAGES) == {
-        "README.md", "browser.md", "c.md", "cpp.md", "java.md", "javascript.md", "other.md", "python.md",
+        "README.md", "browser.md", "c.md", "cpp.md", "game-engines.md", "java.md", "javascript.md", "other.md",
+        "python.md", "tflite.md",
     }  # fmt: skip
     overview = PAGES["README.md"].read_text("utf-8")
     assert [name for name in PAGES if name != "README.md" and f"]({name})" not in overview] == []
@@ -172,7 +203,7 @@ def test_the_programs_print_what_the_page_shows_and_policy_computes(name: str, t
             if command.line in PROGRAMS:
                 assert_last_lines(command.shown, PROGRAMS[command.line](), command.line)
             else:
-                assert command.line.startswith((*OTHER_COMMANDS, "python conformance/run.py --write ")), command.line
+                assert command.line.startswith(OTHER_COMMANDS), command.line
 
 
 def run_command(shell: Shell, line: str) -> str:
