@@ -56,6 +56,12 @@ SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What tests/policies/onnx/test_node.py runs models with."""
 
+PAGE_PROGRAMS: Final = ("godot3-server", "libjna-java", "mono-mcs", "mono-runtime")
+"""What the programs of docs/export/ for Java and game engines need, by their names in Debian and Ubuntu."""
+
+TFLITE_PACKAGES: Final = ("onnx2tf==2.6.9", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
+"""What docs/export/tflite.md installs, and what its tests need. Some packages of the extra ``test`` are too new for it."""
+
 PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
 
@@ -244,15 +250,21 @@ def ci_kit(session: nox.Session) -> None:
     run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
-def install_chromium(session: nox.Session) -> None:
-    """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
-    if shutil.which("chromedriver") is None and shutil.which("apt-get") and os.geteuid() == 0:
+def install_with_apt(session: nox.Session, *packages: str) -> None:
+    """Install packages of Debian or Ubuntu where apt is there and may; nothing is said where they cannot be had."""
+    if shutil.which("apt-get") and os.geteuid() == 0:
         options = ("-qq", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::Retries=2", "-o", "DPkg::Lock::Timeout=60")
-        for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium", "chromium-driver")):
+        for arguments in (("update",), ("install", "--yes", "--no-install-recommends", *packages)):
             session.run(
                 "apt-get", *options, *arguments, external=True, success_codes=range(256),
                 env={"DEBIAN_FRONTEND": "noninteractive"},
             )  # fmt: skip
+
+
+def install_chromium(session: nox.Session) -> None:
+    """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
+    if shutil.which("chromedriver") is None:
+        install_with_apt(session, "chromium", "chromium-driver")
     if shutil.which("chromedriver") is None:
         session.skip("chromium and chromedriver are not installed")
 
@@ -286,12 +298,24 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def export_pages(session: nox.Session) -> None:
-    """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
+    """Run the programs of docs/export/ in Python, C, C++, C#, GDScript, node, a browser and Java, as far as possible."""
     modules = install_node_packages(session, *NODE_PACKAGES)
+    if shutil.which("mono") is None or shutil.which("godot3-server") is None:
+        install_with_apt(session, *PAGE_PROGRAMS)
     session.install("-e", ".[test]")
     run_pytest(
         session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py", "-m", "not exhaustive",
         workers="0", env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
+
+
+@nox.session
+def tflite(session: nox.Session) -> None:
+    """Run docs/export/tflite.md, and convert every policy of the vectors to TensorFlow Lite."""
+    session.install("-e", ".[onnx]", *TFLITE_PACKAGES)
+    run_pytest(
+        session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_tflite.py", "-k", "tflite",
+        "-m", "not exhaustive", workers="0",
     )  # fmt: skip
 
 
