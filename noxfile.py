@@ -60,7 +60,7 @@ PAGE_PROGRAMS: Final = ("godot3-server", "libjna-java", "mono-mcs", "mono-runtim
 """What the programs of docs/export/ for Java and game engines need, by their names in Debian and Ubuntu."""
 
 TFLITE_PACKAGES: Final = ("onnx2tf==2.6.9", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
-"""What docs/export/tflite.md installs, and what its tests need. Some packages of the extra ``test`` are too new for it."""
+"""What docs/export/tflite.md installs, and what its tests need. The extra ``test`` needs newer packages than onnx2tf."""
 
 PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
@@ -298,7 +298,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def export_pages(session: nox.Session) -> None:
-    """Run the programs of docs/export/ in Python, C, C++, C#, GDScript, node, a browser and Java, as far as possible."""
+    """Run the programs of docs/export/ in every language and engine that is installed or that apt can install."""
     modules = install_node_packages(session, *NODE_PACKAGES)
     if shutil.which("mono") is None or shutil.which("godot3-server") is None:
         install_with_apt(session, *PAGE_PROGRAMS)
@@ -315,7 +315,7 @@ def tflite(session: nox.Session) -> None:
     session.install("-e", ".[onnx]", *TFLITE_PACKAGES)
     run_pytest(
         session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_tflite.py", "-k", "tflite",
-        "-m", "not exhaustive", workers="0",
+        "-m", "not exhaustive",
     )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ import time
 from contextlib import contextmanager, suppress
 from functools import cache
 from html import unescape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -170,8 +169,7 @@ def require_tools(blocks: list[Block]) -> None:
             pytest.importorskip("onnxruntime")
         if any("from ai_edge_litert" in block.text for block in blocks):
             pytest.importorskip("ai_edge_litert")
-            if find_spec("onnx2tf") is None:
-                pytest.skip("onnx2tf is not installed")
+            pytest.importorskip("onnx2tf")
     if any(str(JNA) in block.text for block in blocks) and not JNA.exists():
         pytest.skip(f"{JNA} is not installed")
     for name in sorted(programs & TOOLS):

@@ -268,7 +268,7 @@ OTHER_TESTS: Final = {
 }
 UNCHECKED: Final = {
     "CONTRIBUTING.md": {
-        **dict.fromkeys(("2 GB", "4 GB", "6 GB"), "packages of others that a session installs"),
+        **dict.fromkeys(("700 MB", "2 GB", "4 GB", "6 GB"), "packages of others that a session installs"),
         "40 lines": "advice",
     },
     "benchmarks/README.md": {"9 MB": "the size of CPython in memory"},
@@ -286,6 +286,7 @@ UNCHECKED: Final = {
         ),
         "8 MB": "Linux and macOS",
     },
+    "docs/export/game-engines.md": dict.fromkeys(("3 ms", "150 ms"), "measured once, with Godot 3.2.3"),
     "docs/how-to/remote.md": {"200 MB": "an example", "2 GB": "an example"},
     "docs/how-to/report.md": {"29.4 KiB": "describes a picture", "100,000 tensors": "a test of tests/browser"},
     "docs/how-to/replay-buffer.md": {
