@@ -60,7 +60,7 @@ PAGE_PROGRAMS: Final = ("godot3-server", "libjna-java", "mono-mcs", "mono-runtim
 """What the programs of docs/export/ for Java and game engines need, by their names in Debian and Ubuntu."""
 
 TFLITE_PACKAGES: Final = ("onnx2tf==2.6.9", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
-"""What docs/export/tflite.md installs, and what its tests need. The extra ``test`` needs newer packages than onnx2tf."""
+"""What docs/export/tflite.md installs, and what its tests need; onnx2tf needs older packages than the extra test."""
 
 PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
@@ -315,7 +315,7 @@ def tflite(session: nox.Session) -> None:
     session.install("-e", ".[onnx]", *TFLITE_PACKAGES)
     run_pytest(
         session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_tflite.py", "-k", "tflite",
-        "-m", "not exhaustive",
+        "-m", "not exhaustive", workers="0",
     )  # fmt: skip
 
 
