@@ -300,7 +300,7 @@ def docs(session: nox.Session) -> None:
 def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in every language and engine that is installed or that apt can install."""
     modules = install_node_packages(session, *NODE_PACKAGES)
-    if shutil.which("mono") is None or shutil.which("godot3-server") is None:
+    if not all(map(shutil.which, ("mcs", "mono", "godot3-server"))) or not Path("/usr/share/java/jna.jar").exists():
         install_with_apt(session, *PAGE_PROGRAMS)
     session.install("-e", ".[test]")
     run_pytest(
