@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pytest
 
-from tests.helpers.browser import NARROW, WIDE
+from tests.helpers.browser import NARROW, WIDE, serve, wait_for
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.helpers.browser import Browser
 
@@ -31,13 +27,6 @@ OF_THE_THEME: Final = ("landmark-unique", "scrollable-region-focusable")
 """Rules of axe-core: the buttons of each block are a landmark; blocks take the focus only where a mouse can hover."""
 
 
-class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files, and prints nothing."""
-
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with the site."""
@@ -48,25 +37,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(out)], cwd=ROOT, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(out)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    """Wait until a condition is true; return its value."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    message = "the page did not change within 300 seconds"
-    raise AssertionError(message)
+    with serve(out) as served:
+        yield served.address
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

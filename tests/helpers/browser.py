@@ -10,11 +10,19 @@ import base64
 import json
 import os
 import shutil
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 NODE_MODULES: Final = os.environ.get("SBFORMAT_NODE_MODULES")
-"""A folder with the package axe-core; ``nox -s browser`` makes one."""
+"""A folder with the packages axe-core and pyodide; ``nox -s browser`` makes one."""
 PICTURES: Final = os.environ.get("SBFORMAT_PICTURES")
 """A folder in which the pictures of pages are kept, to look at."""
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -46,6 +54,43 @@ def find_axe() -> Path | None:
     """Return the script of axe-core; None when it is not installed."""
     path = Path(NODE_MODULES or "") / "axe-core" / "axe.min.js"
     return path if NODE_MODULES and path.is_file() else None
+
+
+class Site(NamedTuple):
+    """A folder that a server of this process serves."""
+
+    address: str
+    requests: list[str]
+    """The paths that were requested."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Site]:
+    """Serve a folder on this machine, as long as the block runs."""
+    requests: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            requests.append(self.path)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield Site(f"http://127.0.0.1:{server.server_port}/", requests)
+        server.shutdown()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition is true; return its value."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.1)
+    message = "the page did not change within 300 seconds"
+    raise AssertionError(message)
 
 
 class Violation(NamedTuple):
