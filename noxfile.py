@@ -12,6 +12,7 @@ README.md and torch with pip.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -73,6 +74,9 @@ INSTRUMENTER: Final = "@stryker-mutator/instrumenter@9.6.1"
 
 AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
+
+PYODIDE: Final = f"pyodide@{json.loads(Path('docs/try/pyodide.json').read_text('utf-8'))['version']}"
+"""Python for the page "Try it" of the site."""
 
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 INSTALLED: Final = [version for version in PYTHONS if version == THIS_PYTHON or shutil.which(f"python{version}")]
@@ -271,9 +275,9 @@ def install_chromium(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
+    """Open reports, the site and "Try it" in Chromium: requests, sorting, accessibility, hostile archives."""
     install_chromium(session)
-    modules = install_node_packages(session, AXE)
+    modules = install_node_packages(session, AXE, PYODIDE)
     session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
     run_pytest(
         session, "tests/browser", "-m", "browser", BROWSER_PART,
@@ -291,9 +295,12 @@ def packaging(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
+    modules = {"SBFORMAT_NODE_MODULES": install_node_packages(session, PYODIDE)} if shutil.which("npm") else {}
     session.install("-e", ".[docs,test]")
-    run_pytest(session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0")
-    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+    run_pytest(
+        session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0", env=modules
+    )
+    session.run("mkdocs", "build", "--strict", env={**modules, "NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session

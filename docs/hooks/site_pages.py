@@ -4,7 +4,8 @@ MkDocs calls the functions ``on_...``. What comes in: the Markdown of ``docs/``,
 to the file. What goes out: the same pages for Python-Markdown, and
 
 - copies of documents that are kept elsewhere (:data:`COPIED`),
-- pages that are generated from the code (:data:`GENERATED`).
+- pages that are generated from the code (:data:`GENERATED`),
+- the page "Try it" (:mod:`try_page`), which is not one of the theme.
 
 A relative link is resolved as a path in the repository. If the site has a page of that file, the link leads to the
 page, else to the file on GitHub::
@@ -27,12 +28,16 @@ from format_sections import PAGES, list_sections
 from github_markdown import map_text, normalize_lists
 from limit_reference import render_limits
 from rule_reference import render_rules
+from try_page import find_modules, make_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BLOB: Final = "https://github.com/sbformat/sbformat/blob/main/"
+
+TRY: Final = "try/"
+"""The folder of the page "Try it"."""
 
 COPIED: Final = {
     **{page: f"schema/{document}.md" for page, document in PAGES.items()},
@@ -139,14 +144,27 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add the copied and the generated pages."""
+    """Add the copied and the generated pages, and the page "Try it"."""
     from mkdocs.structure.files import File
+
+    for file in [file for file in files if file.src_uri.startswith(TRY)]:
+        files.remove(file)
+    for name, content in make_files(find_modules()).items():
+        files.append(File.generated(config, f"{TRY}{name}", content=content))
 
     for page, document in COPIED.items():
         files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
     for page, render in GENERATED.items():
         files.append(File.generated(config, page, content=render()))
     return files
+
+
+def on_nav(nav: Any, *, config: Any, files: Any) -> Any:  # noqa: ARG001 -- MkDocs passes them
+    """Add "Try it" to the navigation, which otherwise links to pages of Markdown alone."""
+    from mkdocs.structure.nav import Link
+
+    nav.items.insert(1, Link("Try it", TRY))
+    return nav
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001 -- MkDocs passes them

@@ -206,7 +206,7 @@ def _print_text(
     printer.line(escape(outcome["path"], 1000), style="bold")
     print_page(printer, make_page(outcome["path"], report, archive, _files.make_limits(args), has_details=args.long))
     if args.long:
-        _print_contents(printer, report)
+        print_contents(printer, report)
     printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
     compared = [
         (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
@@ -224,7 +224,7 @@ def _print_text(
     printer.line()
 
 
-def _print_contents(printer: Plain, report: InspectReport) -> None:
+def print_contents(printer: Plain, report: InspectReport) -> None:
     """Print everything that is in a file, and not on the page above it."""
     if report.system_info:
         printer.table("system info", (), report.system_info.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -124,6 +125,69 @@ def test_the_members_that_the_api_lists_exist() -> None:
         assert set(members.split(", ")) - known == set()
 
 
+# -- the page "Try it" ----------------------------------------------------------------------------------
+
+READ: Final = """
+import sys
+sys.modules |= dict.fromkeys(("jsonschema", "numpy", "safetensors"))
+sys.path.insert(0, sys.argv[1])
+import summary
+for work in (summary.scan, summary.describe, summary.act):
+    print(work(sys.argv[2]).replace("\\n", ""))
+"""
+"""What the worker of the page does, without packages that it does not have."""
+
+
+def test_the_page_has_the_digest_of_every_file_that_it_loads() -> None:
+    hook = load_hook("try_page")
+    files = hook.make_files(None)
+    assert files == hook.make_files(None)
+    loaded = json.loads(files["files.js"].decode().partition("=")[2].rstrip(";\n"))
+    assert loaded == {name: hook.digest(files[name]) for name in files.keys() - {"files.js", "index.html"}}
+    page = files["index.html"].decode()
+    tags = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(?!data:)([^"]+)"(?: integrity="([^"]+)")?', page)
+    assert {name for name, _ in tags} == {name for name in files if name.endswith((".js", ".css"))} - {"worker.js"}
+    assert tags == [(name, hook.digest(files[name])) for name, _ in tags]
+
+
+def test_the_page_allows_only_its_own_files() -> None:
+    page = load_hook("try_page").make_files(None)["index.html"].decode()
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    directives = dict(directive.split(" ", 1) for directive in policy.split("; "))
+    assert directives == {
+        **dict.fromkeys(("default-src", "base-uri", "form-action"), "'none'"),
+        "script-src": "'self' 'wasm-unsafe-eval'",
+        "worker-src": "blob:",
+        "connect-src": "'self' https://cdn.jsdelivr.net/pyodide/",
+        "style-src": "'self'",
+        "img-src": "'self' data:",
+    }
+    assert re.findall(r"<style|<script(?! type=\"module\" src=)|<[^>]* (?:style|on\w+)=", page) == []
+
+
+def test_another_file_of_pyodide_ends_the_build(tmp_path: Path) -> None:
+    hook = load_hook("try_page")
+    (tmp_path / "pyodide").mkdir()
+    for name in hook.PYODIDE["files"]:
+        (tmp_path / "pyodide" / name).write_bytes(b"changed")
+    with pytest.raises(ValueError, match=f"is not the file of pyodide {hook.PYODIDE['version']}"):
+        hook.make_files(tmp_path)
+
+
+def test_what_the_page_shows_needs_no_other_package() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", READ, str(ROOT / "docs" / "try"), "tests/archives/ppo-cartpole.zip"],
+        cwd=ROOT, check=True, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    scan, contents, actions = map(json.loads, run.stdout.splitlines())
+    assert [file["verdict"] for file in scan["files"]] == ["clean"]
+    changed = "hyper-parameters that differ from the defaults of PPO in SB3 2.9"
+    assert [title for title, _, _ in contents["page"]] == ["summary", "network", "training", changed]
+    assert [title for title, _, _ in contents["details"] if title.startswith("policy.pth")] != []
+    assert len(contents["diagram"]["boxes"]) == 9
+    assert actions["program"]["outputs"][0]["name"] == "action"
+
+
 # -- the site -------------------------------------------------------------------------------------------
 
 
@@ -192,6 +256,7 @@ EXTERNAL: Final = {
     "https://distributed.dask.org/",
     "https://github.com/DLR-RM/rl-trained-agents",
     "https://github.com/DLR-RM/stable-baselines3",
+    "https://github.com/pyodide/pyodide",
     "https://imitation.readthedocs.io",
     "https://keepachangelog.com/en/1.1.0/",
     "https://minari.farama.org",
@@ -210,7 +275,7 @@ def test_links_to_other_sites_are_listed(site: dict[str, Page]) -> None:
 def test_pages_load_nothing_from_elsewhere(site: dict[str, Page]) -> None:
     loaded = {urljoin(address, link) for address, page in site.items() for link in page.loaded}
     assert len(loaded) > 3
-    assert [link for link in sorted(loaded) if not link.startswith(SITE)] == []
+    assert [link for link in sorted(loaded) if not link.startswith((SITE, "data:"))] == []
 
 
 def test_the_api_shows_every_public_name(site: dict[str, Page]) -> None:
