@@ -4,8 +4,9 @@ Names, attributes and meaning are ONNX's (https://onnx.ai/onnx/operators), excep
 every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1.
 
 A row has the rule for the shape of the result, what is true of the operator in every back end, and a column for each of
-them, ``numpy``, ``c`` and ``onnx``: an expression, or the name of a function in its module. A back end without a column
-for an operator computes its ``parts``: the function of the row that makes it of other operators (:func:`decompose`).
+them, ``numpy``, ``c``, ``onnx`` and ``torch``: an expression, or the name of a function in its module. A back end
+without a column for an operator computes its ``parts``: the function of the row that makes it of other operators
+(:func:`decompose`).
 So a new operator needs a rule, a meaning and ``parts``. Example, x * sigmoid(x)::
 
     "Swish": _unary(
@@ -83,6 +84,9 @@ class Operator(Record):
     """The opset of ONNX that introduced the operator of the same name, or its present form; by default none has it."""
     onnx_write: str = "add_plain"
     """The function of :mod:`sbformat.policies.onnx`: another one if operands or attributes differ."""
+    torch: str = ""
+    """An expression in PyTorch of the operands ``x`` and ``y`` and the attributes; of a reduction, the name of a
+    method; or a function of :mod:`sbformat.policies.pytorch.expressions`, which begins with ``write_``."""
     activation: str = ""
     """The class of ``torch.nn`` that applies it."""
     arguments: Mapping[str, tuple[str, float] | float] = FrozenDict()
@@ -272,9 +276,9 @@ def _binary(meaning: str, **columns: Any) -> Operator:
     return _row(_broadcast, 2, meaning, **columns)
 
 
-def _reduction(meaning: str, numpy: str, result: Rule = _reduce) -> Operator:
+def _reduction(meaning: str, numpy: str, torch: str, result: Rule = _reduce) -> Operator:
     c = C(write="reduction")
-    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write="add_reduction")
+    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write="add_reduction", torch=torch)
 
 
 def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilon: float) -> Operand:
@@ -305,143 +309,155 @@ _TANH: Final = """\
 long, because compilers do not vectorize it."""
 
 OPERATORS: Final[Mapping[str, Operator]] = {
-    "Identity": _unary("x", numpy="identity", c=_COPY, onnx=1, view="same", moves=True),
+    "Identity": _unary("x", numpy="identity", c=_COPY, onnx=1, view="same", moves=True, torch="x"),
     "Cast": _row(
         _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast"), onnx=9,
-        is_elementwise=True, view="cast", moves=True,
+        is_elementwise=True, view="cast", moves=True, torch="write_cast",
     ),
-    "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=7),
+    "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=7, torch="x + y"),
     "Sub": _binary(
         "x - y", numpy="np.subtract", c=C("x - y", "({type})((uint32_t)x - (uint32_t)y)", doubles="x - y"),
-        onnx=7,
+        onnx=7, torch="x - y",
     ),
-    "Mul": _binary("x * y", numpy="np.multiply", c=C("x * y", "({type})((uint32_t)x * (uint32_t)y)"), onnx=7),
+    "Mul": _binary(
+        "x * y", numpy="np.multiply", c=C("x * y", "({type})((uint32_t)x * (uint32_t)y)"), onnx=7, torch="x * y"
+    ),
     "Div": _binary(
-        "x / y", numpy="divide", c=C("x / y", "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)"), onnx=7
+        "x / y", numpy="divide", c=C("x / y", "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)"), onnx=7,
+        torch="write_division",
     ),
     "Max": _binary(
         "the greater of x and y", numpy="maximum", onnx=8,
-        c=C("x >= y || x != x ? x : y", "({type})(x >= y ? x : y)", has_bools=True),
+        c=C("x >= y || x != x ? x : y", "({type})(x >= y ? x : y)", has_bools=True), torch="write_bound",
     ),
     "Min": _binary(
         "the lesser of x and y", numpy="minimum", onnx=8,
-        c=C("x <= y || x != x ? x : y", "({type})(x <= y ? x : y)", has_bools=True),
+        c=C("x <= y || x != x ? x : y", "({type})(x <= y ? x : y)", has_bools=True), torch="write_bound",
     ),
     "Greater": _row(
         _compare, 2, "x > y", numpy="np.greater", c=C("(uint8_t)(x > y)", "(uint8_t)(x > y)", has_bools=True),
-        onnx=9, is_elementwise=True,
+        onnx=9, is_elementwise=True, torch="x > y",
     ),
     "Where": _row(
         _where, 3, "y where x is true, z elsewhere", numpy="where", c=C(write="where", doubles="x ? y : z"),
-        onnx=9, is_elementwise=True,
+        onnx=9, is_elementwise=True, torch="write_choice",
     ),
-    "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=6),
+    "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=6, torch="-x"),
     "Abs": _unary(
         "the absolute value", numpy="np.absolute", onnx=6,
-        c=C("fabsf(x)", "({type})(x < 0 ? 0u - (uint32_t)x : (uint32_t)x)", "x"),
+        c=C("fabsf(x)", "({type})(x < 0 ? 0u - (uint32_t)x : (uint32_t)x)", "x"), torch="x.abs()",
     ),
-    "Exp": _unary("e ** x", numpy="np.exp", c=C("expf(x)"), onnx=6),
-    "Log": _unary("the natural logarithm", numpy="np.log", c=C("logf(x)"), onnx=6),
-    "Sqrt": _unary("the square root", numpy="np.sqrt", c=C("sqrtf(x)"), onnx=6),
-    "Round": _unary("the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=11),
+    "Exp": _unary("e ** x", numpy="np.exp", c=C("expf(x)"), onnx=6, torch="x.exp()"),
+    "Log": _unary("the natural logarithm", numpy="np.log", c=C("logf(x)"), onnx=6, torch="x.log()"),
+    "Sqrt": _unary("the square root", numpy="np.sqrt", c=C("sqrtf(x)"), onnx=6, torch="x.sqrt()"),
+    "Round": _unary(
+        "the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=11, torch="x.round()"
+    ),
     "Relu": _unary(
         "max(x, 0)", numpy="relu", c=C("x < 0.0f ? 0.0f : x", "({type})(x < 0 ? 0 : x)", "x"), onnx=6,
-        activation="ReLU",
+        activation="ReLU", torch="x.relu()",
     ),
     "Tanh": _unary(
         "the hyperbolic tangent", numpy="np.tanh", c=C("bounded * (above / below)", statements=_TANH), onnx=6,
-        activation="Tanh",
+        activation="Tanh", torch="x.tanh()",
     ),
     "Sigmoid": _unary(
         "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=6,
-        activation="Sigmoid",
+        activation="Sigmoid", torch="x.sigmoid()",
     ),
     "Softplus": _unary(
         "log(1 + e ** x)", numpy="softplus", c=C("(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"), onnx=1,
-        activation="Softplus",
+        activation="Softplus", torch="F.softplus(x)",
     ),
     "Softsign": _unary(
         "x / (1 + |x|)", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign",
         parts=lambda make, x: make.add("Div", x, make.add("Add", make.add("Abs", x), make.constant("one", 1.0))),
+        torch="F.softsign(x)",
     ),
     "Elu": _unary(
         "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
-        onnx=6, activation="ELU", arguments={"alpha": ("alpha", 1.0)},
+        onnx=6, activation="ELU", arguments={"alpha": ("alpha", 1.0)}, torch="F.elu(x, alpha)",
     ),
     "Celu": _unary(
         "x, or alpha * (e ** (x / alpha) - 1) below 0", "alpha", numpy="celu",
         c=C("x < 0.0f ? alpha * expm1f(x / alpha) : x"), onnx=12,
-        activation="CELU", arguments={"alpha": ("alpha", 1.0)},
+        activation="CELU", arguments={"alpha": ("alpha", 1.0)}, torch="F.celu(x, alpha)",
     ),
     "Selu": _unary(
         "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="elu",
         c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=6,
         activation="SELU", arguments={"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
+        torch="gamma * F.elu(x, alpha)",
     ),
     "LeakyRelu": _unary(
         "x, or alpha * x below 0", "alpha", numpy="leaky_relu", c=C("x < 0.0f ? alpha * x : x"), onnx=6,
-        activation="LeakyReLU", arguments={"alpha": ("negative_slope", 0.01)},
+        activation="LeakyReLU", arguments={"alpha": ("negative_slope", 0.01)}, torch="F.leaky_relu(x, alpha)",
     ),
     "PRelu": _binary(
         "x, or y * x below 0", numpy="prelu", c=C("x < 0.0f ? x * y : x"), onnx=9, onnx_write="add_slope",
-        activation="PReLU",
+        activation="PReLU", torch="torch.where(x > 0, x, x * y)",
     ),
-    "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=9),
+    "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=9, torch="x.erf()"),
     "HardSigmoid": _unary(
         "alpha * x + beta, from 0 to 1", "alpha beta", numpy="hard_sigmoid", onnx=6,
         c=C("x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta"),
         activation="Hardsigmoid", arguments={"alpha": 1 / 6, "beta": 0.5},
+        torch="(x * alpha + beta).clamp(0.0, 1.0)",
     ),
     "Shrink": _unary(
         "x - bias above lambd, x + bias below -lambd, else 0", "lambd bias", numpy="shrink", onnx=9,
         c=C("fabsf(x) <= lambd ? 0.0f : x > 0.0f ? x - bias : x < 0.0f ? x + bias : x"),
+        torch="(x - bias * x.sign()).masked_fill(x.abs() <= lambd, 0.0)",
     ),
     "Softmax": _row(
         _same, 1, "e ** x over its sum along an axis", "axis", numpy="softmax", c=C(write="softmax"), onnx=13,
-        activation="Softmax", in_place=True,
+        activation="Softmax", in_place=True, torch="x.softmax(axis)",
     ),
     "LogSoftmax": _row(
         _same, 1, "the logarithm of Softmax", "axis", numpy="log_softmax", c=C(write="softmax"), onnx=13,
-        activation="LogSoftmax", in_place=True,
+        activation="LogSoftmax", in_place=True, torch="x.log_softmax(axis)",
     ),
     "OneHot": _row(
         _one_hot, 1, "1 at the index, 0 elsewhere, along a new last axis", "depth", numpy="one_hot",
-        c=C(write="one_hot"), onnx=11, onnx_write="add_one_hot",
+        c=C(write="one_hot"), onnx=11, onnx_write="add_one_hot", torch="F.one_hot(x, depth).float()",
     ),
     "Transpose": _row(
         _transpose, 1, "axes in another order, from 0, without the batch", "axes", numpy="transpose",
         c=C(write="transpose"), onnx=1, onnx_write="add_transpose", view="transposed", moves=True,
+        torch="write_transpose",
     ),
     "Reshape": _row(
         _reshape, 1, "the same items, in C order, in another shape", "shape", numpy="reshape", c=_COPY,
-        onnx=5, onnx_write="add_reshape", view="reshaped", moves=True,
+        onnx=5, onnx_write="add_reshape", view="reshaped", moves=True, torch="write_reshape",
     ),
     "Concat": _row(
         _concat, (1, _ANY), "operands one after another along an axis", "axis", numpy="concat",
-        c=C(write="concat"), onnx=4, onnx_write="add_concat", moves=True, batch="all",
+        c=C(write="concat"), onnx=4, onnx_write="add_concat", moves=True, batch="all", torch="write_concat",
     ),
     "Slice": _row(
         _slice, 1, "a range along an axis", "axis start end", numpy="slice_axis",
-        c=C(write="slice"), onnx=10, onnx_write="add_slice", view="slice", moves=True,
+        c=C(write="slice"), onnx=10, onnx_write="add_slice", view="slice", moves=True, torch="write_slice",
     ),
     "Gemm": _row(
         _gemm, (2, 3), "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "transB",
-        numpy="gemm", c=C(write="linear"), onnx=11, batch="none", layer="linear",
+        numpy="gemm", c=C(write="linear"), onnx=11, batch="none", layer="linear", torch="write_linear",
     ),
     "Conv": _row(
         _conv, (2, 3), "a convolution of an image, weights and a bias, see below", "strides pads", numpy="conv",
-        c=C(write="convolution"), onnx=11, batch="none",
+        c=C(write="convolution"), onnx=11, batch="none", torch="write_convolution",
     ),
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
         c=C(write="normalization"), onnx=17, onnx_write="add_normalization", parts=_normalize, in_place=True,
-        layer="layer normalization",
+        layer="layer normalization", torch="write_normalization",
     ),
-    "ReduceSum": _reduction("the sum along an axis", "reduce_sum"),
-    "ReduceMean": _reduction("the mean along an axis", "reduce_mean"),
-    "ReduceMin": _reduction("the least along an axis", "reduce_min"),
-    "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
-    "ArgMax": _reduction("the index of the first greatest item", "arg_max", _arg_max),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "sum"),
+    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "mean"),
+    "ReduceMin": _reduction("the least along an axis", "reduce_min", "amin"),
+    "ReduceLogSumExp": _reduction(
+        "the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp", "logsumexp"
+    ),
+    "ArgMax": _reduction("the index of the first greatest item", "arg_max", "argmax", _arg_max),
     "Call": _row(
         _call, (1, _ANY), "a function that the caller supplies, see below", "function keys dtype shape", numpy="call",
         batch="all",

@@ -24,6 +24,7 @@ EXPORTED: Final = {op: row for op, row in OPERATORS.items() if op != "Call"}
 SOURCES: Final = Path(sbformat.__file__).parent / "policies"
 LISTS: Final = {
     "describe.py": "_COMPOSED",  # sequences of operators
+    "pytorch/modules.py": "class Tree",  # those of torch.nn's layers
     "sb2/activations.py": "_OPERATORS",  # of TensorFlow's functions
 }
 """The tables of more than two operators outside of the table, which are not about single operators."""
