@@ -37,6 +37,7 @@ _MODULES: Final = {
     "policies.javascript.export": "export_javascript",
     "policies.loading": "load_policy policy_graph",
     "policies.onnx": "export_onnx",
+    "policies.pytorch.export": "export_torch",
     "policies.run.policy": "Policy",
     "pth": "StateDict TensorInfo",
     "reader": "TensorFile TensorSlice read read_parameters reads safe_open",

@@ -47,6 +47,7 @@ from sbformat.policies.javascript.export import export_javascript as export_java
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph
 from sbformat.policies.onnx import export_onnx as export_onnx
+from sbformat.policies.pytorch.export import export_torch as export_torch
 from sbformat.policies.run.policy import Policy as Policy
 from sbformat.pth import StateDict as StateDict
 from sbformat.pth import TensorInfo as TensorInfo

@@ -67,7 +67,7 @@ _MOST_NAMES: Final = 1000  # in a folder, that are compared with a name that is 
 _COMPARED: Final = 60  # characters of that name: the time grows with its square
 
 _WRITERS: Final = {
-    **dict.fromkeys((".onnx", ".c", ".h", ".js", ".mjs", ".json"), ("export",)),
+    **dict.fromkeys((".onnx", ".c", ".h", ".js", ".mjs", ".json", ".py"), ("export",)),
     **dict.fromkeys((".npz", ".npy"), ("extract",)),
     ".safetensors": ("extract", "convert"),
     ".pth": ("convert", "rebuild"),

@@ -134,9 +134,9 @@ EXPORT: Final = opt.Command(
     options=(
         opt.AGENT,
         opt.output_file(
-            "the suffix selects the format: .onnx, .c (and .h), .js or .mjs (and .d.ts), .json (and .safetensors)"
+            "the suffix selects the format: .onnx, .c (and .h), .js, .mjs (and .d.ts), .json or .py (and .safetensors)"
         ),
-        opt.option("--outputs", "NAME,NAME", "action, value, logits, ...; default: action, and all for .js and .json"),
+        opt.option("--outputs", "NAME,NAME", "action, value, logits, ...; default: action; of .js, .json, .py all"),
         opt.flag(
             "--raw",
             "what SB3's guide exports: actions that are not clipped or scaled, statistics only with --vecnormalize",

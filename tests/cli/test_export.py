@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 FILES = {
     "onnx": ("p.onnx",), "c": ("p.c", "p.h"), "js": ("p.js", "p.d.ts"), "json": ("p.json", "p.safetensors"),
+    "py": ("p.py", "p.safetensors"),
 }  # fmt: skip
+NAMES = {"js": "javascript", "py": "pytorch"}
 FORMATS = pytest.mark.parametrize("suffix", FILES)
 
 
@@ -54,6 +56,7 @@ CALLS: dict[str, Callable[[Any, Path], sbformat.ExportReport]] = {
     "c": lambda source, path: sbformat.export_c(source, path, name="p"),
     "js": sbformat.export_javascript,
     "json": sbformat.export_graph,
+    "py": sbformat.export_torch,
 }
 
 
@@ -65,7 +68,7 @@ def test_the_command_writes_what_the_function_writes(
     (tmp_path / "b").mkdir()
     expected = CALLS[suffix](SAC, tmp_path / "a" / f"p.{suffix}")
     status, report = run_json(capsys, SAC, "-o", tmp_path / "b" / f"p.{suffix}")
-    assert (status, report["format"], report["algorithm"]) == (0, {"js": "javascript"}.get(suffix, suffix), "SAC")
+    assert (status, report["format"], report["algorithm"]) == (0, NAMES.get(suffix, suffix), "SAC")
     assert read_folder(tmp_path / "a") == read_folder(tmp_path / "b")
     assert set(read_folder(tmp_path / "b")) == set(FILES[suffix])
     assert [file["path"] for file in report["files"]] == [str(tmp_path / "b" / name) for name in FILES[suffix]]
@@ -274,11 +277,13 @@ def test_options_of_other_formats_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [name for names in FILES.values() for name in names])
+EACH_FILE = pytest.mark.parametrize(("suffix", "name"), [(key, name) for key, names in FILES.items() for name in names])
+
+
+@EACH_FILE
 def test_files_that_exist_are_replaced_with_force_only(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str, name: str
 ) -> None:
-    (suffix,) = (suffix for suffix, names in FILES.items() if name in names)
     (tmp_path / name).write_text("mine")
     options = [PPO, "-o", tmp_path / f"p.{suffix}"]
     status, report = run_json(capsys, *options)
@@ -290,9 +295,10 @@ def test_files_that_exist_are_replaced_with_force_only(
     assert read_folder(tmp_path)[name] != b"mine"
 
 
-@pytest.mark.parametrize("name", [name for names in FILES.values() for name in names])
-def test_the_input_is_never_the_output(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
-    (suffix,) = (suffix for suffix, names in FILES.items() if name in names)
+@EACH_FILE
+def test_the_input_is_never_the_output(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str, name: str
+) -> None:
     for source, options in ((SAC, []), (STATISTICS, ["--vecnormalize", tmp_path / name])):
         (tmp_path / name).write_bytes(source.read_bytes())
         path = SAC if options else tmp_path / name
@@ -354,7 +360,7 @@ def test_paths_that_are_not_utf_8(capsys: pytest.CaptureFixture[str], tmp_path: 
     target = os.fsencode(tmp_path) + b"/\xfe." + suffix.encode()
     status, report = run_json(capsys, PPO, "-o", target)
     assert (status == 0) == os.path.exists(target)
-    assert report["outcome"] in ({"ok"} if suffix in ("onnx", "js") else {"unsupported", "invalid"})
+    assert report["outcome"] in ({"ok"} if suffix in ("onnx", "js", "py") else {"unsupported", "invalid"})
 
 
 def test_without_onnx_the_extra_is_named(
@@ -364,5 +370,5 @@ def test_without_onnx_the_extra_is_named(
     status, _, err = run(capsys, PPO, "-o", tmp_path / "p.onnx")
     assert (status, 'pip install "sbformat[onnx]"' in err) == (2, True)
     assert not list(tmp_path.iterdir())
-    for suffix in ("c", "js", "json"):
-        assert run(capsys, PPO, "-o", tmp_path / f"p.{suffix}")[0] == 0
+    for suffix in ("c", "js", "json", "py"):
+        assert run(capsys, PPO, "-o", tmp_path / f"{suffix}.{suffix}")[0] == 0

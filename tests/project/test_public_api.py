@@ -77,6 +77,11 @@ def export_graph(source: Any, folder: Path) -> Any:
     return json.loads((folder / "out.json").read_bytes())["nodes"], list(tensors)
 
 
+def export_torch(source: Any, folder: Path) -> Any:
+    report = sbformat.export_torch(source, folder / "out.py", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.constants
+
+
 def write_page(source: Any, folder: Path) -> Any:
     """The page with texts for plots, and without what depends on the kind of source: the name, and the digest."""
     with pytest.MonkeyPatch.context() as patch:
@@ -114,6 +119,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "export_graph": (export_graph, PPO),
     "export_javascript": (export_module, PPO),
     "export_onnx": (export_model, PPO),
+    "export_torch": (export_torch, PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),
     "inspect": (lambda source, _: inspect_contents(source), PPO),

@@ -146,7 +146,7 @@ class ExportReport(Record):
     """The result of an export."""
 
     format: str
-    """``onnx``, ``c``, ``javascript`` or ``json``."""
+    """``onnx``, ``c``, ``javascript``, ``json`` or ``pytorch``."""
     files: tuple[ExportedFile, ...]
     """The file that was requested, then those beside it."""
     inputs: tuple[Port, ...]

@@ -38,6 +38,7 @@ FORMATS: Final = {
     ".js": Format("a JavaScript module", ".d.ts", ()),
     ".mjs": Format("a JavaScript module", ".d.mts", ()),
     ".json": Format("a graph with its weights", ".safetensors", ()),
+    ".py": Format("PyTorch source with its weights", ".safetensors", ()),
 }
 """The formats, by the suffix of the output."""
 JAVASCRIPT: Final = (".js", ".mjs")
@@ -59,14 +60,14 @@ def export(
 
     ``.onnx`` is an ONNX model (:func:`export_onnx`), ``.c`` is C source with a header (:func:`export_c`), ``.js`` or
     ``.mjs`` a JavaScript module (:func:`export_javascript`), ``.json`` the graph with its weights in ``.safetensors``
-    (:func:`export_graph`). ::
+    (:func:`export_graph`), ``.py`` PyTorch source with its weights (:func:`export_torch`). ::
 
         sbformat.export("agent.zip", "agent.onnx", outputs=("action", "value"))
         sbformat.export("agent.zip", "agent.c", name="robot")
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the file
-    :param outputs: names of outputs; by default ``action``, and all of them in JSON and JavaScript
+    :param outputs: names of outputs; by default ``action``, and all of them in JSON, JavaScript and PyTorch
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param overwrite: replace files that exist
     :param opset: of ONNX: the version of its operators, 13 to 21; by default 17
@@ -92,6 +93,10 @@ def export(
         from sbformat.policies.javascript.export import export_javascript
 
         return export_javascript(policy, target, outputs=outputs, **options)
+    if suffix == ".py":
+        from sbformat.policies.pytorch.export import export_torch
+
+        return export_torch(policy, target, outputs=outputs, **options)
     options["outputs"] = ("action",) if outputs is None else outputs
     if suffix == ".c":
         from sbformat.policies.c.export import export_c

@@ -276,6 +276,11 @@ class EpsilonGreedy:
             message = f"expected a Discrete action space of {self._dtype}, got one that starts at {quote(self._low)}"
             raise UnsupportedError(message)
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least action, and that after the greatest."""
+        return self._low, self._high
+
     def draw(self, generator: np.random.Generator, count: int) -> Array | None:
         """Return random actions of the space; None for the deterministic ones."""
         if generator.random() >= self._rate:

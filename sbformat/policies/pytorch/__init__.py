@@ -1,0 +1,1 @@
+"""A policy as plain PyTorch: source to read, run and train on."""

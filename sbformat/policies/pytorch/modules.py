@@ -1,0 +1,516 @@
+"""``Tree``: the modules that the nodes of a graph are written as."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sbformat.policies.export.parts import find_raw_action
+from sbformat.policies.graph import NORMALIZATION, find_users
+from sbformat.policies.operators import OPERATORS
+from sbformat.policies.pytorch.expressions import (
+    OWN,
+    make_identifier,
+    split_path,
+)
+from sbformat.policies.run.program import fold_nodes
+from sbformat.pth.values import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sbformat.known.spaces import Space
+    from sbformat.policies.graph import Graph, Node, Weight
+    from sbformat.policies.operators import Shape
+    from sbformat.policies.run.kernels import Array
+
+
+# -- modules ------------------------------------------------------------------------------------------
+
+FLAT, LEAF, CHAIN, CLASS = "flat", "leaf", "chain", "class"
+STATISTICS: Final = frozenset(
+    ["ra_mean", "ra_var", "running_mean", "running_var", "mean", "var", "steps", "count", "runningsum", "runningsumsq"]
+)
+"""Names of tensors that no optimizer changes."""
+_LSTM: Final = (
+    "Mul", "Mul", "Gemm", "Gemm", "Add", "Slice", "Slice", "Slice", "Slice", "Sigmoid", "Sigmoid", "Tanh", "Sigmoid",
+    "Mul", "Mul", "Add", "Tanh", "Mul",
+)  # fmt: skip
+"""The operators of a layer of an LSTM, in order."""
+_COMPOSED: Final = {
+    "Sigmoid Mul": "nn.SiLU()", "Softplus Tanh Mul": "nn.Mish()", "Neg Softplus Neg": "nn.LogSigmoid()",
+    "Tanh Sub": "nn.Tanhshrink()", "HardSigmoid Mul": "nn.Hardswish()", "Mul Erf Mul Add Mul": "nn.GELU()",
+    "Mul Mul Mul Add Mul Tanh Mul Add Mul": 'nn.GELU(approximate="tanh")', "Neg Softmax": "nn.Softmin(-1)",
+}  # fmt: skip
+"""Activations that are several operators."""
+
+
+class Net:
+    """A module of the result: a layer, a chain of modules, or a class."""
+
+    def __init__(self, name: str = "", parent: Net | None = None) -> None:
+        self.name, self.parent = name, parent
+        self.children: dict[str, Net] = {}
+        self.parameters: dict[str, str] = {}
+        """Values by the names of parameters and buffers."""
+        self.nodes: list[Node] = []
+        """Without those of its children."""
+        self.kind = CLASS
+        self.constructor = ""
+        """Of a layer: the expression that makes it."""
+        self.attribute = name
+        self.attributes: dict[str, str] = {}
+        """Of parameters, by their names."""
+        self.is_layer = False
+        """Whether it is called for each of its nodes, whose operands after the first are its weights."""
+        self.states: tuple[str, ...] = ()
+        """Of an LSTM: the names of its states."""
+
+    def find(self, path: Sequence[str]) -> Net:
+        """Return a module within it, which is made if there is none."""
+        return self.children.setdefault(path[0], Net(path[0], self)).find(path[1:]) if path else self
+
+    def walk(self) -> Iterator[Net]:
+        """Yield the module and all within it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def path(self, start: Net | None = None) -> tuple[str, ...]:
+        """Return the attributes from a module around it."""
+        return () if self.parent is None or self is start else (*self.parent.path(start), self.attribute)
+
+    def is_within(self, other: Net) -> bool:
+        """Return whether it is the other module or within it."""
+        return self is other or (self.parent is not None and self.parent.is_within(other))
+
+    @property
+    def label(self) -> str:
+        """The name without numbers after it."""
+        return self.name if not self.name.isdigit() or self.parent is None else self.parent.label
+
+
+class Tree:
+    """The modules of a policy, and which node belongs to which."""
+
+    def __init__(self, graph: Graph, action_space: Space) -> None:
+        self.graph, self.action_space, self.root = graph, action_space, Net()
+        self.nodes = {node.name: node for node in graph.nodes}
+        self.types: dict[str, tuple[str, Shape]] = {item.name: (item.dtype, item.shape) for item in graph.inputs}
+        self.types.update({name: (weight.dtype, weight.shape) for name, weight in graph.weights.items()})
+        self.types.update({node.name: (node.dtype, node.shape) for node in graph.nodes})
+        self.constant = set(graph.weights)
+        """Weights, and nodes that depend on weights alone."""
+        for node in graph.nodes:
+            if self.constant.issuperset(node.inputs):
+                self.constant.add(node.name)
+        self.users = find_users(graph.nodes)
+        self.reads = Counter(name for node in graph.nodes for name in node.inputs)
+        self.owners: dict[str, Net] = {}
+        self.places: dict[str, tuple[Net, str]] = {}
+        """The module and name of each weight that is a parameter or buffer."""
+        self.stored: dict[str, tuple[str, bool]] = {}  # by the key of the state dict: a value, and whether transposed
+        self._folded: set[str] = set()  # nodes that only bring a weight into the form of torch.nn
+        self._leaves: list[tuple[Net, dict[str, tuple[str, bool]]]] = []
+        self._find_act()
+        self._find_lstms()
+        self._find_layers()
+        self.literals = {name: number for name, weight in graph.weights.items()
+                         if (number := self._find_number(name, weight)) is not None}  # fmt: skip
+        self._place_weights()
+        self._assign_nodes()
+        self._move_nodes()
+        self._find_chains()
+        for net in self.root.walk():
+            if net.kind == CLASS and net.parent and len(net.children) == 1 and not (net.nodes or net.parameters):
+                net.kind = FLAT
+        self._name_attributes()
+
+    def _find_act(self) -> None:
+        """Decide what ``forward`` computes, and what ``act`` computes from it."""
+        graph, sampling = self.graph, self.graph.sampling
+        self.fields: dict[str, str] = {name: value for name, value in graph.outputs.items() if name != "action"}
+        self.acting: set[str] = set()
+        self.forward: set[str] = set()
+        if "action" in graph.outputs:
+            for name, value in sampling.parameters.items():
+                if value not in self.fields.values() and value not in self.constant:
+                    self.fields[name] = value
+        self.drawn = {sampling.replaces} - {"", *self.constant}
+        for node in graph.nodes:
+            if not self.drawn.isdisjoint(node.inputs):
+                self.drawn.add(node.name)
+        for is_last in (False, True):
+            self.forward = self._find_needed([*self.fields.values(), *(state.output for state in graph.states)])
+            if "action" not in graph.outputs:
+                return
+            self.acting, frontier = self._trace_action()
+            observed_roles = {item.role for item in graph.inputs}
+            reads = {name for node in self.acting for name in self.nodes[node].inputs}
+            has_layer = any(isinstance(getattr(graph.weights.get(name), "source", None), TensorInfo) for name in reads)
+            observed = {item.name for item in graph.inputs if item.role != "action_masks"} & reads
+            if (has_layer or observed) and not is_last:
+                self.fields["raw_action"] = find_raw_action(graph)
+                continue
+            names = iter(
+                [
+                    "raw_action" if "action_masks" not in observed_roles else "unmasked",
+                    *(f"value_{number}" for number in range(2, len(frontier) + 2)),
+                ]
+            )
+            for value in frontier:
+                if value not in self.fields.values() and value in self.nodes:
+                    self.fields[next(name for name in names if name not in self.fields)] = value
+            return
+
+    def _find_needed(self, values: Iterable[str]) -> set[str]:
+        needed = set(values)
+        for node in reversed(self.graph.nodes):
+            if node.name in needed:
+                needed.update(node.inputs)
+        return needed & self.nodes.keys()
+
+    def _trace_action(self) -> tuple[set[str], list[str]]:
+        """Return the nodes between the results of ``forward`` and the action, and the results that they read."""
+        strict = self.drawn - {self.graph.sampling.replaces}
+        found: set[str] = set()
+        frontier: dict[str, None] = {}
+        pending = [self.graph.outputs["action"]]
+        while pending:
+            name = pending.pop()
+            if name in found or name in self.constant:
+                continue
+            is_moved = name in self.nodes and OPERATORS[self.nodes[name].op].moves and len(self.nodes[name].inputs) == 1
+            if name not in self.nodes or (
+                name in self.forward and name not in strict and (not is_moved or name in self.fields.values())
+            ):
+                frontier[name] = None
+                continue
+            found.add(name)
+            pending += reversed(self.nodes[name].inputs)
+        return found, list(frontier)
+
+    # -- layers ---------------------------------------------------------------------------------------
+
+    def _find_lstms(self) -> None:
+        """Make an ``nn.LSTM`` of the nodes of all its layers."""
+        groups: dict[str, list[Node]] = {}
+        for node in self.graph.nodes:
+            groups.setdefault(node.module, []).append(node)
+        states: dict[str, list[str]] = {}
+        for state in self.graph.states:
+            states.setdefault(state.name, []).append(state.input)
+        for module in [name.removesuffix(".l0") for name in groups if name.endswith(".l0")]:
+            numbers = itertools.takewhile(lambda at: f"{module}.l{at}" in groups, itertools.count())  # noqa: B023
+            layers = [groups[f"{module}.l{at}"] for at in numbers]
+            if all(tuple(node.op for node in layer) == _LSTM for layer in layers):
+                self._add_lstm(module, layers, states)
+
+    def _add_lstm(self, module: str, layers: Sequence[Sequence[Node]], states: Mapping[str, list[str]]) -> None:
+        inputs = [[layer[at].inputs[1] for layer in layers] for at in (0, 1)]
+        names = tuple(name for wanted in inputs for name, found in states.items() if found == wanted)
+        stored: dict[str, tuple[str, bool]] = {}
+        value, keep = layers[0][2].inputs[0], layers[0][0].inputs[0]
+        for at, layer in enumerate(layers):
+            for way, gemm in zip(("ih", "hh"), layer[2:4]):
+                for part, operand in zip(("weight", "bias"), gemm.inputs[1:]):
+                    stored[f"{part}_{way}_l{at}"] = operand, False
+            if layer[2].inputs[0] != value or {layer[0].inputs[0], layer[1].inputs[0]} != {keep}:
+                return
+            value = layer[-1].name
+        is_known = all(module_name == f"{module}.{name}" for name, (module_name, _) in stored.items())
+        path = split_path(module)
+        if not is_known or len(path) != 1 or len(names) != 2 or self.types[value][0] != "float32":
+            return
+        net, (hidden, size) = self.root.find(path), self.types[layers[0][2].inputs[1]][1]
+        net.kind, net.states = LEAF, names
+        options = f", num_layers={len(layers)}" * (len(layers) > 1) + ", bias=False" * (len(layers[0][2].inputs) == 2)
+        net.constructor = f"nn.LSTM({size}, {hidden // 4}{options})"
+        net.nodes = [node for layer in layers for node in layer]
+        self._leaves.append((net, stored))
+        self.owners.update((node.name, net) for node in net.nodes)
+
+    def _find_layers(self) -> None:
+        found: dict[tuple[Any, ...], list[Node]] = {}
+        for node in self.graph.nodes:
+            if node.name not in self.owners and node.op in ("Gemm", "Conv", "LayerNormalization", "PRelu"):
+                attributes = str(sorted(node.attributes.items()))
+                found.setdefault((node.op, node.inputs[1:], attributes), []).append(node)
+        layers = []
+        for (_, operands, _), nodes in found.items():
+            chains = [self._trace_weight(name) for name in operands]
+            own = {node.name for node in nodes}
+            is_own = all({user.name for user in self.users[name]} <= own for name in operands)
+            constructor = self._make_layer(nodes[0])
+            reads_weight = nodes[0].inputs[0] in self.constant
+            if constructor and all(chains) and is_own and not reads_weight and len(set(operands)) == len(operands):
+                layers.append((nodes, constructor, chains))
+        paths = [self._find_path(nodes[0], chains) for nodes, _, chains in layers]
+        counts = Counter(paths)
+        for path, (nodes, constructor, chains) in zip(paths, layers):
+            is_around = any(other[: len(path)] == path != other for other in paths)
+            own_path = (*path, *split_path(chains[0][0])[-1:]) if counts[path] > 1 or is_around else path
+            while self.root.find(own_path).kind == LEAF or self.root.find(own_path).children:
+                own_path = (*own_path[:-1], f"{own_path[-1]}_")
+            net = self.root.find(own_path)
+            net.kind, net.constructor, net.nodes, net.is_layer = LEAF, constructor, list(nodes), True
+            is_turned = nodes[0].op == "Gemm" and not nodes[0].attributes["transB"]
+            operands = zip(("weight", "bias"), nodes[0].inputs[1:])
+            stored = {name: (value, is_turned and name == "weight") for name, value in operands}
+            self._leaves.append((net, stored))
+            self.owners.update((node.name, net) for node in nodes)
+            self._folded.update(name for chain in chains for name in chain[1:])
+
+    def _trace_weight(self, name: str) -> list[str]:
+        """Return the tensor that a value is a form of, and the nodes in between; nothing if it is not."""
+        between = []
+        while name in self.nodes and OPERATORS[self.nodes[name].op].moves and len(self.nodes[name].inputs) == 1:
+            between.append(name)
+            (name,) = self.nodes[name].inputs
+        weight = self.graph.weights.get(name)
+        return [name, *between] if weight is not None and isinstance(weight.source, TensorInfo) else []
+
+    def _find_path(self, node: Node, chains: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        paths = {split_path(chain[0])[:-1] for chain in chains}
+        path = paths.pop() if len(paths) == 1 else split_path(node.module or node.name)
+        return path or ("layer",)
+
+    def _make_layer(self, node: Node) -> str:
+        """Return the expression of a layer; nothing if torch.nn does not have it."""
+        shape, dtype = self.types[node.inputs[1]][1], node.dtype
+        options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
+        no_bias = ", bias=False" * (len(node.inputs) == 2)
+        if node.op == "Gemm":
+            outputs, inputs = shape if node.attributes["transB"] else shape[::-1]
+            return f"nn.Linear({inputs}, {outputs}{no_bias}{options})"
+        if node.op == "Conv":
+            top, left, bottom, right = node.attributes["pads"]
+            if (top, left) != (bottom, right):
+                return ""
+            numbers = {"kernel_size": shape[2:], "stride": tuple(node.attributes["strides"]), "padding": (top, left)}
+            for name, pair in numbers.items():
+                if pair != ((0, 0) if name == "padding" else (1, 1)) or name == "kernel_size":
+                    no_bias = f"{no_bias}, {name}={pair[0] if pair[0] == pair[1] else pair}"
+            return f"nn.Conv2d({shape[1]}, {shape[0]}{no_bias}{options})"
+        if node.op == "LayerNormalization":
+            epsilon = node.attributes["epsilon"]
+            given = f", eps={epsilon!r}" if epsilon != 1e-5 else ""
+            return f"nn.LayerNorm({shape[0]}{given}{options})"
+        if len(node.shape) == len(shape) == 1 and shape[0] in (1, node.shape[0]):
+            return f"nn.PReLU({shape[0]}{options})" if shape[0] != 1 or options else "nn.PReLU()"
+        return ""
+
+    # -- weights and nodes ----------------------------------------------------------------------------
+
+    def _find_number(self, name: str, weight: Weight) -> float | None:
+        """Return the number that a weight is in every item, if it can be written as one."""
+        source = weight.source
+        if not isinstance(source, tuple) or len(set(map(repr, source))) != 1:
+            return None
+        users = self.users.get(name, [])
+        is_wide = all(
+            OPERATORS[user.op].is_elementwise
+            and any(self.types[other][1] == user.shape for other in user.inputs if other not in self.constant)
+            for user in users
+        )
+        if weight.shape and not is_wide:
+            return None
+        kind = float if weight.dtype.startswith("float") else bool if weight.dtype == "bool" else int
+        return kind(source[0])
+
+    def _place_weights(self) -> None:
+        """Give each weight that is not part of a layer a place in the tree."""
+        outside = {name for node in self.graph.nodes for name in node.inputs
+                   if node.name not in self.owners and node.name not in self._folded}  # fmt: skip
+        outside |= {*self.graph.outputs.values(), *self.graph.sampling.parameters.values()}
+        for name, weight in self.graph.weights.items():
+            if name not in outside or name in self.literals:
+                continue
+            if not isinstance(weight.source, TensorInfo):
+                words = re.findall(r"[A-Za-z0-9]+", (weight.address or "constant").partition(":")[2] or "constant")
+                is_bound = weight.address in ("data:action_space/low", "data:action_space/high")
+                text = f"action_{words[-1]}" if is_bound else "_".join(["stored", *words])
+                if weight.address and weight.address.startswith(f"{NORMALIZATION}:"):
+                    text = "_".join(["observation", *words[2:]])
+                self.places[name] = self.root, text
+                self.root.parameters.setdefault(text, name)
+                while self.root.parameters[self.places[name][1]] != name:
+                    self.places[name] = self.root, f"{self.places[name][1]}_"
+                    self.root.parameters.setdefault(self.places[name][1], name)
+                continue
+            path, net = split_path(name), self.root
+            while len(path) > 1 and net.find(path[:1]).kind != LEAF:
+                net, path = net.find(path[:1]), path[1:]
+            text = "_".join(path)
+            while text in net.parameters or text in net.children:
+                text += "_"
+            net.parameters[text] = name
+            self.places[name] = net, text
+
+    def _assign_nodes(self) -> None:
+        """Give each other node a module: the innermost one of its name that exists."""
+        activations: dict[tuple[str, ...], list[Node]] = {}
+        for node in self.graph.nodes:
+            if node.name in self.owners or node.name in self.constant:
+                continue
+            path, net = split_path(node.module), self.root
+            if node.name in self.acting or node.name not in self.forward or not path:
+                path = ()
+            while path and path[0] in net.children and net.children[path[0]].kind != LEAF:
+                net, path = net.children[path[0]], path[1:]
+            if len(path) == 1 and re.fullmatch("[0-9]{1,6}", path[0]) and path[0] not in net.children and net.parent:
+                activations.setdefault(split_path(node.module), []).append(node)
+            else:
+                net.nodes.append(node)
+                self.owners[node.name] = net
+        for path, nodes in activations.items():
+            net = self.root.find(path)
+            net.nodes, net.constructor = nodes, self._make_activation(nodes)
+            net.kind = LEAF if net.constructor else CLASS
+            self.owners.update((node.name, net) for node in nodes)
+
+    def _move_nodes(self) -> None:
+        """Move a node without a module to where its operands are made and its result is used, and nothing else is."""
+        for node in self.graph.nodes:
+            if self.owners.get(node.name) is not self.root or node.name not in self.forward:
+                continue
+            if node.name in self.acting or node.name in self.fields.values():
+                continue
+            others = [user.name for user in self.users.get(node.name, [])]
+            others += [name for name in node.inputs if name not in self.constant]
+            around = [self.owners[name] for name in others if name in self.owners]
+            net: Net | None = around[0] if len(around) == len(others) else None
+            while net is not None and not (net.kind == CLASS and all(one.is_within(net) for one in around)):
+                net = net.parent
+            if net is not None and net is not self.root:
+                self.root.nodes.remove(node)
+                net.nodes.append(node)
+                self.owners[node.name] = net
+
+    def _make_activation(self, nodes: Sequence[Node]) -> str:
+        """Return the expression of the activation that nodes are; nothing if torch.nn does not have it."""
+        operators, node = " ".join(node.op for node in nodes), nodes[0]
+        numbers = [self.literals[name] for one in nodes for name in one.inputs if name in self.literals]
+        row = OPERATORS[node.op]
+        if operators == "Reshape":
+            return "nn.Flatten()" if len(node.shape) == 1 else ""
+        if operators in ("Softmax", "LogSoftmax"):
+            return f"nn.{row.activation}({node.attributes['axis']})"
+        if operators == "Shrink":
+            lambd, bias = node.attributes["lambd"], node.attributes["bias"]
+            kind = "nn.Softshrink" if bias == lambd else "nn.Hardshrink" if bias == 0 else ""
+            return f"{kind}({lambd!r})" if kind and isfinite(lambd) else ""
+        if operators == "Max Min" and len(numbers) == 2 and numbers[0] < numbers[1] and all(map(isfinite, numbers)):
+            return "nn.ReLU6()" if numbers == [0, 6] else f"nn.Hardtanh({numbers[0]!r}, {numbers[1]!r})"
+        if operators == "Mul Softplus Div Greater Where" and all(map(isfinite, numbers)):
+            return f"nn.Softplus(beta={numbers[0]!r}, threshold={numbers[2]!r})"
+        if len(nodes) == 1 and row.activation and node.op != "PRelu":
+            given = []
+            for name, expected in row.arguments.items():
+                value = node.attributes[name]
+                if isinstance(expected, tuple):
+                    given += [f"{expected[0]}={value!r}"] * (value != expected[1])
+                elif value != expected:
+                    return ""
+            return f"nn.{row.activation}({', '.join(given)})" if isfinite(sum(node.attributes.values())) else ""
+        return _COMPOSED.get(operators, "")
+
+    def list_nodes(self, net: Net) -> list[Node]:
+        """Return the nodes of a module and those within it that ``forward`` computes, in order."""
+        names = {node.name for one in net.walk() for node in one.nodes}
+        return [node for node in self.graph.nodes if node.name in names and node.name in self.forward]
+
+    def find_ends(self, net: Net, nodes: Sequence[Node]) -> tuple[list[str], list[str]]:
+        """Return the values from outside that nodes of a module read, and those of theirs that are used outside."""
+        own = {node.name for node in nodes}
+        inputs: dict[str, None] = {}
+        for node in nodes:
+            for name in self._list_inputs(node):
+                inputs.update(dict.fromkeys(self._find_outer(name, net, own)))
+        needed = {*self.fields.values(), *(state.output for state in self.graph.states)}
+        outputs = [node.name for node in nodes if node.name in needed
+                   or any(user.name in self.forward - own for user in self.users.get(node.name, []))]  # fmt: skip
+        return list(inputs), outputs
+
+    def _list_inputs(self, node: Node) -> tuple[str, ...]:
+        """Return the operands of a node that are not weights of its layer."""
+        owner = self.owners[node.name]
+        if owner.is_layer:
+            return node.inputs[:1]
+        return tuple(name for name in node.inputs if name in self.places or name not in self.graph.weights)
+
+    def _find_outer(self, name: str, net: Net, own: set[str]) -> list[str]:
+        if name in own or name in self.literals:
+            return []
+        if name in self.places:
+            return [] if self.places[name][0].is_within(net) else [name]
+        if name in self.constant:
+            return [outer for operand in self.nodes[name].inputs for outer in self._find_outer(operand, net, own)]
+        return [name]
+
+    def _find_chains(self) -> None:
+        """Make numbered modules an ``nn.Sequential``."""
+        for net in reversed(list(self.root.walk())):
+            names = list(net.children)
+            numbers = [int(name) for name in names if re.fullmatch("0|[1-9][0-9]{0,5}", name)]
+            is_plain = not (net.parameters or net.nodes) and len(numbers) == len(names) > 0 and net.parent is not None
+            if not is_plain or max(numbers) > 4 * len(numbers) + 8:
+                continue
+            value, is_chain = "", True
+            for number in sorted(numbers):
+                child = net.children[str(number)]
+                inputs, outputs = self.find_ends(child, self.list_nodes(child))
+                is_chain = is_chain and len(inputs) == len(outputs) == 1 and value in ("", inputs[0])
+                value = outputs[0] if outputs else value
+            if is_chain and self.find_ends(net, self.list_nodes(net))[1] == [value]:
+                net.kind = CHAIN
+                missing = set(range(max(numbers))) - set(numbers)
+                for number in missing:
+                    child = net.find([str(number)])
+                    child.kind, child.constructor = LEAF, "nn.Identity()"
+                net.children = dict(sorted(net.children.items(), key=lambda item: int(item[0])))
+
+    def _name_attributes(self) -> None:
+        for net in self.root.walk():
+            if net.kind == CHAIN:
+                continue
+            taken: set[str] = set()
+            own = OWN if net is self.root else frozenset()
+            for text in net.parameters:
+                is_own = own >= {text} and self.graph.weights[net.parameters[text]].address is not None
+                is_own = is_own and text in ("action_low", "action_high")
+                net.attributes[text] = text if is_own else make_identifier(text, "tensor", taken)
+                taken.add(net.attributes[text])
+            for child in net.children.values():
+                child.attribute = make_identifier(child.name, "module", taken)
+                taken.add(child.attribute)
+        for net, stored in self._leaves:
+            for name, (value, is_turned) in stored.items():
+                self.stored[".".join([*net.path(), name])] = value, is_turned
+        for value, (net, text) in self.places.items():
+            self.stored[".".join([*net.path(), net.attributes[text]])] = value, False
+
+    def is_trained(self, name: str) -> bool:
+        """Return whether a weight is a parameter."""
+        weight = self.graph.weights[name]
+        is_tensor = isinstance(weight.source, TensorInfo) and weight.dtype.startswith("float")
+        return is_tensor and split_path(name)[-1] not in STATISTICS
+
+    def read_state(self, weights: Mapping[str, Array] | Any) -> dict[str, Array]:
+        """Return the state dict."""
+        folded = [node for node in self.graph.nodes if node.name in self._folded]
+        own = {node.name for node in folded}
+        known: dict[str, Array] = {name: weights[name] for node in folded for name in node.inputs if name not in own}
+        fold_nodes(folded, known)
+        made = {}
+        for key, (value, is_turned) in self.stored.items():
+            array = known[value] if value in known else weights[value]
+            made[key] = np.ascontiguousarray(array.T if is_turned else array).reshape(
+                array.T.shape if is_turned else array.shape
+            )
+        return made
