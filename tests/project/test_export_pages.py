@@ -131,6 +131,9 @@ PROGRAMS: Final = {
     "python pendulum.py": predict_pendulum,
     "python recurrent.py": predict_recurrent,
     "python image.py": predict_images,
+    "python cartpole_torch.py": predict_cartpole,
+    "python imitate.py": lambda: "agrees with the rule: True\n",
+    "python scripted.py": lambda: f"actions {re.findall('action ([0-9]+)', predict_cartpole())}\n".replace("'", ""),
     "python show.py dict.onnx": lambda: describe_example("policy-ppo-observes-dict", "action", "value"),
     "python show.py maskable.onnx": lambda: describe_example("policy-maskable", "action"),
     "python show.py image.onnx": lambda: describe_example("policy-cnn", "action"),
@@ -172,6 +175,8 @@ def require_tools(blocks: list[Block]) -> None:
             pytest.importorskip("onnx2tf")
     if any(str(JNA) in block.text for block in blocks) and not JNA.exists():
         pytest.skip(f"{JNA} is not installed")
+    if any("import torch\n" in block.text for block in blocks):
+        pytest.importorskip("torch")
     for name in sorted(programs & TOOLS):
         if (find_java() if name == "java" else shutil.which(name)) is None:
             pytest.skip(f"{name} is not installed")
@@ -181,6 +186,7 @@ def test_there_is_a_page_for_every_target() -> None:
     assert set(PAGES) == {
         "README.md", "browser.md", "c.md", "cpp.md", "game-engines.md", "java.md", "javascript.md", "other.md",
         "python.md", "tflite.md",
+        "README.md", "browser.md", "c.md", "cpp.md", "java.md", "javascript.md", "other.md", "python.md", "pytorch.md",
     }  # fmt: skip
     overview = PAGES["README.md"].read_text("utf-8")
     assert [name for name in PAGES if name != "README.md" and f"]({name})" not in overview] == []
