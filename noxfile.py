@@ -210,6 +210,7 @@ def interop(session: nox.Session) -> None:
         session, "tests/project/test_pages.py", "-m", "not lint",
         env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
+    run_pytest(session, "tests/project/test_export_pages.py", "-m", "docs", "-k", "pytorch", workers="0")
 
 
 @nox.session(venv_backend="venv", python=INSTALLED[-1])

@@ -232,6 +232,7 @@ class Writer:
             names[f"%in{at}"] = next(name for name in options if name not in {*names.values(), *GLOBALS, "self"})
             values[value] = ast.Name(f"%in{at}", ast.Load())
         body = Body(tree, net, outputs, values, size=size)
+        body.hints.update(names)
         body.add(nodes)
         results = [body.operand(value).x for value in outputs]
         end = results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())

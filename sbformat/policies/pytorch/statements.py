@@ -165,7 +165,8 @@ class Body:
             )
             is_plain = item.net.kind in (LEAF, CHAIN)
             is_short = is_used_here and len(users) == 1 and is_plain and self._measure(made) <= _INLINE
-            self._keep(value, made, is_short=is_short or (not users and value in self._results))
+            hint = _HINTS.get(item.net.name, "") if value not in self.tree.fields.values() else ""
+            self._keep(value, made, is_short=is_short or (not users and value in self._results), hint=hint)
             return
         targets = tuple(self.name(value) for value in item.outputs)
         shapes = [self.describe(value) for value in item.outputs]
@@ -219,7 +220,8 @@ class Body:
         made = write_node(node, operands) if len(operands) == len(parts) else None
         return made if made is not None and self._measure(made) <= self._room else None
 
-    def _keep(self, value: str, expression: ast.expr, *, is_short: bool) -> None:
+    def _keep(self, value: str, expression: ast.expr, *, is_short: bool, hint: str = "") -> None:
+        """Keep a value as an expression that another one takes up, or assign it."""
         is_field = self.net is self.tree.root and value in self.tree.fields.values()
         is_only = [value] == list(self._results)
         is_only = is_only and self._count[value] == 1 and self._measure(expression) <= self._room
@@ -227,7 +229,7 @@ class Body:
             self.values[value] = expression
             self._unassigned.add(value)
         else:
-            self.assign(value, expression)
+            self.assign(value, expression, hint=hint)
 
     def _call_lstm(self, net: Net, item: Item, callee: str) -> None:
         value, keep = item.inputs[:2]
