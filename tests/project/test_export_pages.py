@@ -185,8 +185,7 @@ def require_tools(blocks: list[Block]) -> None:
 def test_there_is_a_page_for_every_target() -> None:
     assert set(PAGES) == {
         "README.md", "browser.md", "c.md", "cpp.md", "game-engines.md", "java.md", "javascript.md", "other.md",
-        "python.md", "tflite.md",
-        "README.md", "browser.md", "c.md", "cpp.md", "java.md", "javascript.md", "other.md", "python.md", "pytorch.md",
+        "python.md", "pytorch.md", "tflite.md",
     }  # fmt: skip
     overview = PAGES["README.md"].read_text("utf-8")
     assert [name for name in PAGES if name != "README.md" and f"]({name})" not in overview] == []
