@@ -55,17 +55,17 @@ _node = pytest.fixture(scope="module", name="node")(run_node)
 
 
 def export(policy: Any, folder: Path, node: Node) -> Iterator[Any]:
-    """Export all outputs as ONNX, C and JavaScript; of HER before SB3 1.1 with the Dict that it has today."""
+    """Export all outputs as ONNX, JavaScript and C; of HER before SB3 1.1 with the Dict that it has today."""
     if isinstance(policy, OfGoals):
         yield from map(OfGoals, export(policy.policy, folder, node))
         return
     path = folder / "policy.onnx"
     yield OnnxPolicy(policy, path, sbformat.export_onnx(policy, path, outputs=policy.graph.outputs))
+    module = folder / "policy.mjs"
+    yield JavaScriptPolicy(policy, node, module, sbformat.export_javascript(policy, module))
     source = folder / "policy.c"
     report = sbformat.export_c(policy, source, outputs=policy.graph.outputs)
     yield CPolicy(policy, source, report, *choose_compiler(policy))
-    module = folder / "policy.mjs"
-    yield JavaScriptPolicy(policy, node, module, sbformat.export_javascript(policy, module))
 
 
 def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
