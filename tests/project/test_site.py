@@ -256,6 +256,7 @@ EXTERNAL: Final = {
     "https://distributed.dask.org/",
     "https://github.com/DLR-RM/rl-trained-agents",
     "https://github.com/DLR-RM/stable-baselines3",
+    "https://github.com/java-native-access/jna",
     "https://github.com/pyodide/pyodide",
     "https://imitation.readthedocs.io",
     "https://keepachangelog.com/en/1.1.0/",
