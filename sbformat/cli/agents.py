@@ -19,7 +19,7 @@ from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder, is_remote, join_path
-from sbformat.policies.export.formats import FORMATS, JAVASCRIPT, export, find_suffix, list_outputs, require_format
+from sbformat.policies.export.formats import FORMATS, export, find_suffix, list_outputs, require_format
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ EXPORT: Final = opt.Command(
         opt.option("--opset", "N", "of .onnx: 13 to 21; default: 17", type=opt.parse_number),
         opt.option("--batch", "NAME|N", "of .onnx: the name of the batch axis, or its size"),
         opt.option("--name", "NAME", "of .c: what its names begin with; default: that of OUT"),
-        opt.flag("--stochastic", "refused: files do not draw, and .js does when it runs; the error says what to do"),
+        opt.flag("--stochastic", "refused: actions are drawn where the policy runs; the error says how"),
         opt.FORCE,
         opt.reading(),
     ),
@@ -606,9 +606,8 @@ def _export(args: argparse.Namespace, outputs: list[str]) -> dict[str, Any]:
     if args.stochastic:
         from sbformat.policies.export.lowering import explain_sampling
 
-        if find_suffix(args.output) in JAVASCRIPT:
-            message = "expected no --stochastic: the module draws with predict(x, { deterministic: false })"
-            raise UnsupportedError(message)
+        if draws := FORMATS[find_suffix(args.output)].draws:
+            raise UnsupportedError(f"expected no --stochastic: what is exported draws when it runs, with {draws}")
         raise UnsupportedError(explain_sampling(policy.graph))
     with _raise_as_invalid():
         report = export(

@@ -232,7 +232,12 @@ def test_the_function_refuses_what_no_format_has(
         (["-o", "p.c", "--name", "a;b"], "invalid", "an identifier of C"),
         (["-o", "p.onnx", "--stochastic"], "unsupported", "export the outputs 'logits', and sample from them"),
         (["-o", "p.json", "--stochastic"], "unsupported", "export the outputs 'logits', and sample from them"),
-        (["-o", "p.js", "--stochastic"], "unsupported", "the module draws with predict(x, { deterministic: false })"),
+        (
+            ["-o", "p.js", "--stochastic"],
+            "unsupported",
+            "with predict(observation, { deterministic: false })",
+        ),
+        (["-o", "p.py", "--stochastic"], "unsupported", "with policy.act(observation, deterministic=False)"),
         (["-o", "p.json", "--vecnormalize", "nowhere.pkl"], "cannot open", "No such file"),
         (["-o", "nowhere/p.json"], "cannot write", "there is no folder 'nowhere'"),
         (["-o", "p.json", "--limit", "policy_items=10"], "limit exceeded", "policy_items"),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import quote, require_type
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
@@ -26,22 +27,37 @@ class Format(Record):
     """A format of exported policies."""
 
     title: str
-    beside: str
+    function: str
+    """The module that writes it, a colon, and the function."""
+    beside: str = ""
     """The suffix of the file that is written beside the output; empty for none."""
-    options: tuple[str, ...]
+    options: tuple[str, ...] = ()
     """Arguments of :func:`export` that other formats do not have."""
+    has_all: bool = False
+    """Whether all outputs of the policy are written by default, not ``action`` alone."""
+    draws: str = ""
+    """The call in the exported program that draws an action, if there is one."""
 
 
+_JAVASCRIPT: Final = Format(
+    "a JavaScript module", "sbformat.policies.javascript.export:export_javascript", ".d.ts", has_all=True,
+    draws="predict(observation, { deterministic: false })",
+)  # fmt: skip
 FORMATS: Final = {
-    ".onnx": Format("an ONNX model", "", ("batch", "opset")),
-    ".c": Format("C source", ".h", ("name",)),
-    ".js": Format("a JavaScript module", ".d.ts", ()),
-    ".mjs": Format("a JavaScript module", ".d.mts", ()),
-    ".json": Format("a graph with its weights", ".safetensors", ()),
-    ".py": Format("PyTorch source with its weights", ".safetensors", ()),
-}
+    ".onnx": Format("an ONNX model", "sbformat.policies.onnx:export_onnx", options=("batch", "opset")),
+    ".c": Format("C source", "sbformat.policies.c.export:export_c", ".h", ("name",)),
+    ".js": _JAVASCRIPT,
+    ".mjs": _JAVASCRIPT._replace(beside=".d.mts"),
+    ".json": Format(
+        "a graph with its weights", "sbformat.policies.export.lowering:export_graph", ".safetensors", has_all=True
+    ),
+    ".py": Format(
+        "PyTorch source with its weights", "sbformat.policies.pytorch.export:export_torch", ".safetensors",
+        has_all=True, draws="policy.act(observation, deterministic=False)",
+    ),
+}  # fmt: skip
 """The formats, by the suffix of the output."""
-JAVASCRIPT: Final = (".js", ".mjs")
+JAVASCRIPT: Final = tuple(suffix for suffix, form in FORMATS.items() if form.title == _JAVASCRIPT.title)
 _NAME: Final = "policy"
 
 
@@ -81,30 +97,18 @@ def export(
     require_type(path, (str, os.PathLike), "a path")
     target = os.fspath(path)
     suffix = find_suffix(target)
-    given = {key: value for key, value in (("opset", opset), ("batch", batch), ("name", name)) if value is not None}
+    given: dict[str, Any] = {
+        key: value for key, value in (("opset", opset), ("batch", batch), ("name", name)) if value is not None
+    }
     for key in given:
         require_format(key, suffix)
-    options: dict[str, Any] = {"raw": raw, "overwrite": overwrite, **given}
-    if suffix == ".json":
-        from sbformat.policies.export.lowering import export_graph
-
-        return export_graph(policy, target, outputs=outputs, **options)
-    if suffix in JAVASCRIPT:
-        from sbformat.policies.javascript.export import export_javascript
-
-        return export_javascript(policy, target, outputs=outputs, **options)
-    if suffix == ".py":
-        from sbformat.policies.pytorch.export import export_torch
-
-        return export_torch(policy, target, outputs=outputs, **options)
-    options["outputs"] = ("action",) if outputs is None else outputs
-    if suffix == ".c":
-        from sbformat.policies.c.export import export_c
-
-        return export_c(policy, target, **{"name": make_name(target), **options})
-    from sbformat.policies.onnx import export_onnx
-
-    return export_onnx(policy, target, **options)
+    form = FORMATS[suffix]
+    if "name" in form.options:
+        given.setdefault("name", make_name(target))
+    chosen = ("action",) if outputs is None and not form.has_all else outputs
+    module, _, function = form.function.partition(":")
+    write: Callable[..., ExportReport] = getattr(import_module(module), function)
+    return write(policy, target, outputs=chosen, raw=raw, overwrite=overwrite, **given)
 
 
 def find_suffix(path: str) -> str:
