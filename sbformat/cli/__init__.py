@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "predict": ("agents", "use", "compute an agent's actions for observations"),
     "evaluate": ("agents", "use", "run an agent in an environment (extra gym)"),
     "extract": ("convert", "use", "write tensors to .safetensors, .npz or .npy files"),
-    "export": ("agents", "use", "write a policy as ONNX (extra onnx), C, JavaScript, or JSON with its weights"),
+    "export": ("agents", "use", "write a policy as a JavaScript module, plain PyTorch, ONNX (extra onnx), C, or JSON"),
     "completion": ("completion", "other", "write a script of completions for a shell (extra completion)"),
     "help": ("completion", "other", "print the help of all commands, or of one"),
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 _NO_STATISTICS: Final = "none"
+_LEFT_OUT: Final = "the statistics beside the agent are not used"
 _POLICY_KWARGS: Final = "--policy-kwargs"
 _ENV_KWARGS: Final = "--env-kwargs"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
@@ -129,8 +130,8 @@ EVALUATE: Final = opt.Command(
 )
 EXPORT: Final = opt.Command(
     example="sbformat export agent.zip -o policy.onnx",
-    description="Write the policy of an agent for programs without Python or torch: everything from the "
-    "observation to the deterministic action, with the statistics of VecNormalize and the bounds of the action.",
+    description="Write the policy of an agent for programs without Stable-Baselines3: everything from the "
+    "observation to the action, with the statistics of VecNormalize and the bounds of the action.",
     options=(
         opt.AGENT,
         opt.output_file(
@@ -203,7 +204,7 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
     from sbformat.policies.loading import load_policy
 
     archive, statistics = _open_agent(args, statistics=statistics)
-    return load_policy(
+    policy = load_policy(
         archive,
         vecnormalize=statistics,
         policy_class=args.policy_class,
@@ -211,6 +212,10 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
         seed=seed,
         limits=_files.make_limits(args),
     )
+    is_alone = statistics is None and policy.vecnormalize is None and not hasattr(args, "chosen")
+    if is_alone and not policy.model.was_normalized and not is_remote(args.path) and _name_statistics(args):
+        warnings.warn(_LEFT_OUT, UserWarning, stacklevel=2)
+    return policy
 
 
 @contextlib.contextmanager
@@ -241,16 +246,25 @@ def _advise(args: argparse.Namespace, text: str) -> tuple[str, str]:
     """Return a warning, and what to do about it: in place of an argument of Python the option."""
     from sbformat.policies.loading import NO_STATISTICS, NOT_NORMALIZED
 
-    if text != NOT_NORMALIZED:
+    if text not in (NOT_NORMALIZED, _LEFT_OUT):
         return text, ""
+    name = _name_statistics(args)
+    use = (
+        f"--vecnormalize {name} uses those beside it" if name else "none are beside it: --vecnormalize FILE names them"
+    )
+    left = NO_STATISTICS if text == NOT_NORMALIZED else _LEFT_OUT
+    return left, f"{use}; --vecnormalize none says that observations are normalized already"
+
+
+def _name_statistics(args: argparse.Namespace) -> str:
+    """Return the path of the statistics that lie beside the agent, from the command line; empty without any."""
     path = _name_agent(args)
     beside = _find_beside(path, _files.make_limits(args))
-    use = "none are beside it: --vecnormalize FILE names them"
-    if beside is not None and beside.statistics:
-        names = beside.statistics
-        name = names[0] if len(names) == 1 else posixpath.dirname(names[0])  # of SB2's two the folder
-        use = f"--vecnormalize {_name_beside(path, beside, name)} uses those beside it"
-    return NO_STATISTICS, f"{use}; --vecnormalize none says that observations are normalized already"
+    if beside is None or not beside.statistics:
+        return ""
+    names = beside.statistics
+    name = names[0] if len(names) == 1 else posixpath.dirname(names[0])  # of SB2's two the folder
+    return _name_beside(path, beside, name)
 
 
 def _name_agent(args: argparse.Namespace) -> str:

@@ -126,6 +126,20 @@ def test_missing_statistics_are_told_on_standard_error(capsys: pytest.CaptureFix
     assert run_json(capsys, "predict", path, *options, "--vecnormalize", "none")[1]["warnings"] == []
 
 
+def test_statistics_beside_an_agent_that_are_not_used_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    agent = tmp_path / "agent.zip"
+    agent.write_bytes(SAC.read_bytes())
+    (tmp_path / "vecnormalize.pkl").write_bytes((ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes())
+    command = ["predict", agent, "--observation", "[1, 0, 0.5]"]
+    _, _, error = run(capsys, *command)
+    assert "the statistics beside the agent are not used" in error
+    assert f"--vecnormalize {tmp_path / 'vecnormalize.pkl'} uses those beside it" in unfold(error)
+    assert run(capsys, *command, "--vecnormalize", "none")[2] == ""
+    assert "not used" not in run(capsys, "predict", tmp_path, *command[2:])[2]
+
+
 def test_a_custom_policy_class_is_treated_as_the_one_that_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
