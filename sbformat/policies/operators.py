@@ -85,8 +85,9 @@ class Operator(Record):
     onnx_write: str = "add_plain"
     """The function of :mod:`sbformat.policies.onnx`: another one if operands or attributes differ."""
     torch: str = ""
-    """An expression in PyTorch of the operands ``x`` and ``y`` and the attributes; of a reduction, the name of a
-    method; or a function of :mod:`sbformat.policies.pytorch.expressions`, which begins with ``write_``."""
+    """An expression in PyTorch of the operands ``x``, ``y``, ``z``, the attributes and the result's ``shape``; of a
+    reduction, the name of a method; or a function of :mod:`sbformat.policies.pytorch.expressions`, which begins with
+    ``write_``."""
     activation: str = ""
     """The class of ``torch.nn`` that applies it."""
     arguments: Mapping[str, tuple[str, float] | float] = FrozenDict()
@@ -449,7 +450,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
         c=C(write="normalization"), onnx=17, onnx_write="add_normalization", parts=_normalize, in_place=True,
-        layer="layer normalization", torch="write_normalization",
+        layer="layer normalization", torch="F.layer_norm(x, shape, y, z, epsilon)",
     ),
     "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "sum"),
     "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "mean"),

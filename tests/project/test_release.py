@@ -110,7 +110,7 @@ def test_the_wheel_has_the_schemas_and_templates(wheel: Path, tmp_path: Path) ->
     templates = {path.name for path in (ROOT / "sbformat" / "html_report" / "templates").iterdir()}
     assert len(templates) > 3
     assert {f"sbformat/html_report/templates/{name}" for name in templates} <= names
-    assert "sbformat/policies/c/functions.c" in names
+    assert {"sbformat/policies/c/functions.c", "sbformat/policies/pytorch/policy.txt"} <= set(names)
     assert {"LICENSE", "NOTICE.md"} <= {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}
     assert {name.partition("/")[0] for name in names} == {"sbformat", wheel.name.partition("-py3")[0] + ".dist-info"}
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {READ_SCHEMA}"

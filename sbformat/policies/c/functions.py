@@ -12,11 +12,11 @@ not hold is converted: both would be undefined behaviour in C.
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
+
+from sbformat.policies.export.files import read_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,11 +56,7 @@ INTEGER_PARTS: Final[Mapping[str, str]] = {
 }
 
 
-@cache
-def _read_parts() -> Mapping[str, Template]:
-    text = Path(__file__).with_suffix(".c").read_text("utf-8").replace("\r\n", "\n")
-    _, *found = re.split(r"\n//// (\w+)\n", text)
-    return {name: Template(part) for name, part in zip(found[::2], found[1::2])}
+_PARTS: Final = Path(__file__).with_suffix(".c")
 
 
 def write_part(part: str, /, **fields: str) -> str:
@@ -69,4 +65,4 @@ def write_part(part: str, /, **fields: str) -> str:
     :param part: its name in ``functions.c``
     :param fields: what stands for ``$NAME``
     """
-    return _read_parts()[part].substitute(fields)
+    return Template(read_parts(_PARTS)[part]).substitute(fields)

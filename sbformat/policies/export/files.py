@@ -12,7 +12,9 @@ import contextlib
 import errno
 import json
 import os
+import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -125,6 +127,14 @@ def summarize_origin(metadata: Mapping[str, str]) -> str:
     if digest := metadata.get("sha256"):
         text += f", from a file with the SHA-256 {digest}"
     return f"{text}; exported by sbformat {metadata['sbformat_version']}"
+
+
+@cache
+def read_parts(path: Path) -> Mapping[str, str]:
+    """Return the parts of a file of templates by their names, which lines ``//// NAME`` or ``#### NAME`` begin."""
+    text = path.read_text("utf-8").replace("\r\n", "\n").removesuffix("\n")
+    _, *found = re.split(r"\n(?:////|####) (\w+)\n", text)
+    return dict(zip(found[::2], found[1::2]))
 
 
 def _write_json(value: object) -> str:

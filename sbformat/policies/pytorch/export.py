@@ -8,9 +8,9 @@
 2. **Modules**: numbered modules of which each reads the one before are an ``nn.Sequential``; any other module is a
    class whose ``forward`` computes its nodes. If it is left and entered again, its nodes belong to the one around it.
 3. **Statements** (:class:`Body`): the nodes of a module in order, each by the column ``torch`` of its operator. A value
-   that is used once becomes a part of the expression that uses it. Expressions are trees of :mod:`ast`, and so are
-   never put together from text.
-4. **Text**: lines of at most 88 characters, as ``ruff format`` writes them (:func:`break_line`).
+   that is used once becomes a part of the expression that uses it (:func:`fill`).
+4. **Text**: lines of at most 88 characters, as ``ruff format`` writes them (:func:`break_line`), and the parts of
+   ``policy.txt`` around them.
 
 The action is chosen by ``act`` from what ``forward`` returns; a draw replaces the node that ``Sampling`` names.
 
@@ -20,13 +20,13 @@ keys of a Dict are strings in ASCII; the comment at the top has neither quotes n
 
 from __future__ import annotations
 
-import ast
-import itertools
 import os
 import re
 import textwrap
 from math import exp
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Final
 
 from sbformat.arrayfiles.writer import encode_safetensors
 from sbformat.errors import quote, require_type
@@ -37,34 +37,31 @@ from sbformat.policies.export.files import (
     describe_origin,
     name_inputs,
     name_states,
+    read_parts,
     summarize_origin,
     write_files,
 )
 from sbformat.policies.export.lowering import open_policy
 from sbformat.policies.export.parts import choose_outputs, refuse_calls
 from sbformat.policies.pytorch.expressions import (
-    CASTS,
-    GLOBALS,
     WIDTH,
-    break_call,
     break_line,
     escape_text,
     fill,
-    make_call,
+    find_cast,
     make_class_name,
     make_identifier,
-    make_literal,
-    parse,
+    number_name,
     render_shape,
-    unparse,
+    write_head,
     write_string,
 )
 from sbformat.policies.pytorch.modules import CHAIN, CLASS, LEAF, STATISTICS, Net, Tree
-from sbformat.policies.pytorch.statements import Body, Statement, find_hint
+from sbformat.policies.pytorch.statements import Body, find_hint
 from sbformat.policies.run.policy import EpsilonGreedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
@@ -126,25 +123,41 @@ def export_torch(
     return ExportReport("pytorch", files, inputs, results, len(graph.nodes), constants, metadata)
 
 
+_LARGEST_LOG: Final = 709.0
+"""The greatest integer whose exponential is finite."""
+_KINDS: Final = {
+    "gaussian": "A policy with a Gaussian distribution of actions.",
+    "gsde": "A policy with noise that depends on the state (gSDE).",
+    "categorical": "A policy with a distribution over choices.",
+    "bernoulli": "A policy with a probability for each bit.",
+    "epsilon_greedy": "A policy that chooses the best action, or a random one.",
+    "none": "A deterministic policy.",
+}
+_PARTS: Final = Path(__file__).with_name("policy.txt")
+
+
+def write_part(part: str, facts: Iterable[str] = (), /, **fields: str) -> str:
+    """Return a part of ``policy.txt``, which says how.
+
+    :param facts: what is true of the policy
+    :param fields: what stands for ``$NAME``
+    """
+    known, lines = set(facts), []
+    for line in read_parts(_PARTS)[part].split("\n"):
+        text, _, conditions = line.partition("  #? ")
+        words = filter(None, conditions.split(", "))
+        is_true = all((word.removeprefix("no ") in known) != word.startswith("no ") for word in words)
+        is_empty = text.startswith("$") and not fields[text[1:]]
+        lines += [text] * (is_true and not is_empty)
+    return Template("\n".join(lines)).substitute(fields)
+
+
 def write_source(tree: Tree, metadata: Mapping[str, str], stem: str) -> str:
     """Return the text of the module.
 
     :param stem: the name of the file, without its suffix
     """
-    writer = Writer(tree)
-    policy = writer.write_policy()
-    text = "\n\n\n".join([*writer.classes, policy])
-    aliases = writer.write_state_alias()
-    imports = ["import math\n"] * ("math." in text) + ["from typing import NamedTuple\n", "import torch"]
-    imports += ["import torch.nn.functional as F"] * ("F." in text)
-    imports += ["from safetensors.torch import load_file", "from torch import Tensor, nn"]
-    weights = escape_text(stem[:60]) + ".safetensors"
-    title = textwrap.wrap(escape_text(f"{summarize_origin(metadata)}."), WIDTH - 3)
-    usage = [
-        f'policy = Policy.load("{weights}")', writer.describe_usage(),
-    ]  # fmt: skip
-    head = ['"""' + title[0], *title[1:], "", *(f"    {line}" for line in usage), '"""', "", *imports]
-    return "\n".join([*head, *aliases, "", "", writer.write_outputs(), "", "", text, ""])
+    return Writer(tree).write(textwrap.fill(escape_text(f"{summarize_origin(metadata)}."), WIDTH - 3), stem)
 
 
 class Writer:
@@ -157,19 +170,43 @@ class Writer:
         self._made: dict[Net, str] = {}  # the expression that makes a module
         graph = self.graph
         self.observations = [item for item in graph.inputs if item.role == "observation"]
-        self.is_dict = self.observations[0].key is not None
-        roles = {item.role: item for item in graph.inputs}
-        self.masks, self.start = roles.get("action_masks"), roles.get("episode_start")
+        key = self.observations[0].key
+        self.first = "observation" if key is None else f"observation[{write_string(key)}]"
+        """The expression of an observation, or of its first part."""
+        self.roles = {item.role: item for item in graph.inputs}
         self.states: dict[str, list[State]] = {}
         for state in graph.states:
             self.states.setdefault(state.name, []).append(state)
         self.is_single_state = list(self.states) == ["state"]
-        self.has_act = "action" in graph.outputs
+        self.facts = {*self.roles, *self.states} - {"state"}
+        self.facts |= {"dict"} if key is not None else set()
+        self.facts |= {"act"} if "action" in graph.outputs else set()
+        self.facts |= {"states"} if self.states else set()
+        self.facts |= {"several states"} if self.states and not self.is_single_state else set()
+
+    def write(self, title: str, stem: str) -> str:
+        """Return the text of the module.
+
+        :param title: the first lines
+        :param stem: the name of the file, without its suffix
+        """
+        policy = self._write_policy()
+        text = "\n\n\n".join([*self.classes, policy, ""])
+        facts = {name for name, mark in (("math", "math."), ("functional", "F.")) if mark in text}
+        fields = [f"    {name}: Tensor  # {self._render(value)}" for name, value in self.tree.fields.items()]
+        state = "Tensor" if self.is_single_state else f"tuple[{', '.join(['Tensor'] * len(self.states))}]"
+        return write_part(
+            "module", self.facts | facts, title=title, weights=f"{escape_text(stem[:60])}.safetensors",
+            names=", ".join(self.states), state=state, outputs="\n".join(fields), classes=text.removesuffix("\n\n"),
+        )  # fmt: skip
+
+    def _render(self, value: str) -> str:
+        return render_shape(self.tree.types[value][1])
 
     # -- modules --------------------------------------------------------------------------------------
 
-    def write_init(self, net: Net, size: int | None = None) -> list[str]:
-        """Return the lines of ``__init__``."""
+    def _write_init(self, net: Net, size: int | None = None) -> str:
+        """Return ``__init__``."""
         head = "self, size: int" if size is not None else "self"
         lines = [f"    def __init__({head}) -> None:", "        super().__init__()"]
         for child in net.children.values():
@@ -182,28 +219,27 @@ class Writer:
             if self.tree.is_trained(value):
                 lines.append(f"        self.{name} = nn.Parameter({zeros})")
             else:
-                lines += break_call("        self.register_buffer", [f'"{name}"', zeros], " " * 8)
-        return lines
+                lines += break_line("        ", f'self.register_buffer("{name}", {zeros})')
+        return "\n".join(lines)
 
     def _write_child(self, net: Net, start: str) -> list[str]:
+        """Return the lines that make a module within another one."""
         indent = " " * (len(start) - len(start.lstrip()))
         end = "," if start.isspace() else ""
-        if net.kind == LEAF:
-            return [f"{start}{net.constructor}{end}"]
         if net.kind == CHAIN:
             inner = [line for child in net.children.values() for line in self._write_child(child, f"{indent}    ")]
             return [f"{start}nn.Sequential(", *inner, f"{indent}){end}"]
-        if net not in self._made:
+        if net.kind != LEAF and net not in self._made:
             self._made[net] = self._write_class(net)
-        return [f"{start}{self._made[net]}{end}"]
+        return [f"{start}{self._made.get(net, net.constructor)}{end}"]
 
     def _write_class(self, net: Net) -> str:
         """Write a class, unless there is an equal one; return the expression that makes the module."""
         shapes = {self.graph.weights[value].shape for value in net.parameters.values()}
         shape = next(iter(shapes), ())
         size = shape[0] if len(shapes) == len(shape) == 1 and not net.children and len(net.parameters) > 1 else None
-        forward = self._write_forward(net, size) if net.kind == CLASS else []
-        text = "\n".join([*self.write_init(net, size), *forward])
+        forward = self._write_forward(net, size) if net.kind == CLASS else ""
+        text = self._write_init(net, size) + forward
         if text not in self._names:
             kinds = set(net.parameters)
             label = make_identifier(net.label, "module")
@@ -215,374 +251,233 @@ class Writer:
             self.classes.append(f"class {self._names[text]}(nn.Module):\n{text}")
         return f"{self._names[text]}({'' if size is None else size})"
 
-    def _write_forward(self, net: Net, size: int | None) -> list[str]:
+    def _write_forward(self, net: Net, size: int | None) -> str:
+        """Return ``forward`` of a module, after an empty line."""
         tree = self.tree
         nodes = tree.list_nodes(net)
         inputs, outputs = tree.find_ends(net, nodes)
-        values: dict[str, ast.expr] = {}
-        names: dict[str, str] = {}
-        for at, value in enumerate(inputs):
-            hint = find_hint(tree, value)
-            if len(inputs) == 1:
-                is_observed = (hint == "observation" and not net.name.isdigit()) or net.label.endswith(
-                    "features_extractor"
-                )
-                hint = "features" if net.name == "mlp_extractor" else "observation" if is_observed else "x"
-            options = (hint if number == 1 else f"{hint}_{number}" for number in itertools.count(1))
-            names[f"%in{at}"] = next(name for name in options if name not in {*names.values(), *GLOBALS, "self"})
-            values[value] = ast.Name(f"%in{at}", ast.Load())
-        body = Body(tree, net, outputs, values, size=size)
-        body.hints.update(names)
+        hints = [find_hint(tree, value) for value in inputs]
+        if len(inputs) == 1:
+            is_observed = (hints[0] == "observation" and not net.name.isdigit()) or net.label.endswith(
+                "features_extractor"
+            )
+            hints = ["features" if net.name == "mlp_extractor" else "observation" if is_observed else "x"]
+        parameters: dict[str, str] = {}
+        for at, hint in enumerate(hints):
+            parameters[f"_in{at}"] = number_name(hint, {*parameters.values(), "self"})
+        body = Body(tree, net, outputs, dict(zip(inputs, parameters)), size=size)
+        body.hints.update(parameters)
         body.add(nodes)
         results = [body.operand(value).x for value in outputs]
-        end = results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())
-        body.statements.append(Statement((), end, body.describe(outputs[0]) if len(results) == 1 else ""))
+        body.finish("", ", ".join(results), body.describe(outputs[0]) if len(results) == 1 else "")
         returned = "Tensor" if len(results) == 1 else f"tuple[{', '.join(['Tensor'] * len(results))}]"
-        described = (f"{name}: {body.describe(value)}" for name, value in zip(names.values(), inputs))
+        described = (f"{name}: {body.describe(value)}" for name, value in zip(parameters.values(), inputs))
         comment = f"        # {'; '.join(described)}"
-        comments = [comment] * (len(comment) <= WIDTH)
-        head = write_head("forward", [f"{name}: Tensor" for name in names.values()], returned)
-        return ["", *head, *comments, *body.write(GLOBALS | {"self"}, names)]
+        head = write_head("forward", [f"{name}: Tensor" for name in parameters.values()], returned)
+        return "\n".join(["\n", head, *[comment] * (len(comment) <= WIDTH), body.write((), parameters)])
 
     # -- the policy -----------------------------------------------------------------------------------
 
-    def write_policy(self) -> str:
+    def _write_policy(self) -> str:
         """Return the class ``Policy``."""
-        init = self.write_init(self.tree.root)
-        if self.graph.sampling.kind == "gsde" and self.has_act:
-            shape = ", ".join(map(str, self.tree.types[self.graph.sampling.parameters["std"]][1]))
-            noise = f"torch.randn(1, {shape})"
-            init += break_call("        self.register_buffer", ['"noise"', noise, "persistent=False"], " " * 8)
-        lines = ["class Policy(nn.Module):", *self._describe_policy(), "", *init, "", *_LOAD]
-        lines += self._write_main()
+        graph, types = self.graph, self.tree.types
+        init = [self._write_init(self.tree.root)]
+        kind = graph.sampling.kind
+        sizes = ", ".join(map(str, types[graph.sampling.parameters["std"]][1])) if kind == "gsde" else ""
+        if sizes and "act" in self.facts:
+            noise = f'self.register_buffer("noise", torch.randn(1, {sizes}), persistent=False)'
+            init += break_line("        ", noise)
+        parts = [write_part(
+            "policy", kind=_KINDS[kind] if "act" in self.facts else "The networks of a policy.",
+            ports="\n".join(self._describe_ports()), init="\n".join(init), forward=self._write_main(),
+        )]  # fmt: skip
         if self.states:
-            lines += self._write_initial_state()
-        if self.has_act:
-            lines += self._write_act()
-        return "\n".join(lines)
+            parts.append(self._write_initial_state())
+        if "act" in self.facts:
+            parts.append(self._write_act())
+            parts += [write_part("reset_noise", sizes=sizes)] * (kind == "gsde")
+        return "\n".join(parts)
 
-    def _describe_policy(self) -> list[str]:
-        rows = []
+    def _describe_ports(self) -> Iterator[str]:
+        """Yield a line of the docstring for each input, and for the action."""
         for item in self.observations:
             name = "observation" if item.key is None else f"observation, {escape_text(item.key)[:40]}"
-            rows.append(f"    {name}: {item.dtype} {render_shape(item.shape)}")
-        if self.masks is not None:
-            rows.append(f"    action_masks: bool {render_shape(self.masks.shape)}, False for a choice that is excluded")
+            yield f"    {name}: {item.dtype} {render_shape(item.shape)}"
+        if "action_masks" in self.roles:
+            shape = render_shape(self.roles["action_masks"].shape)
+            yield f"    action_masks: bool {shape}, False for a choice that is excluded"
         for name, group in self.states.items():
-            shape = self.tree.types[group[0].input][1]
-            axes = "batch" if self.is_single_state else f"{len(group)}, batch"
             label = "state" if self.is_single_state else f"state, {name}"
-            rows.append(f"    {label}: float32 ({axes}, {', '.join(map(str, shape))})")
-        if self.start is not None:
-            rows.append("    episode_start: float32 (batch,), 1 where an episode starts")
-        if self.has_act:
+            yield f"    {label}: float32 ({', '.join(self._size_state(group, 'batch'))})"
+        if "episode_start" in self.roles:
+            yield "    episode_start: float32 (batch,), 1 where an episode starts"
+        if "act" in self.facts:
             action = self.graph.output("action")
-            rows.append(f"    action: {action.dtype} {render_shape(action.shape)}")
-        kind = _KINDS[self.graph.sampling.kind] if self.has_act else "The networks of a policy."
-        return [f'    """{kind}', "", *rows, '    """']
+            yield f"    action: {action.dtype} {render_shape(action.shape)}"
 
-    def write_state_alias(self) -> list[str]:
-        """Return the type of the state."""
-        if not self.states:
-            return []
-        if self.is_single_state:
-            return ["", "State = Tensor"]
-        return ["", f"# {', '.join(self.states)}", f"State = tuple[{', '.join(['Tensor'] * len(self.states))}]"]
+    def _size_state(self, group: Sequence[State], batch: str) -> list[str]:
+        """Return the shape of a state, whose first axis is that of the layers unless it is the only one."""
+        layers = [] if self.is_single_state else [len(group)]
+        return [*map(str, layers), batch, *map(str, self.tree.types[group[0].input][1])]
 
-    def write_outputs(self) -> str:
-        """Return the class of what ``forward`` returns."""
-        lines = ["class Outputs(NamedTuple):"]
-        for name, value in self.tree.fields.items():
-            lines.append(f"    {name}: Tensor  # {render_shape(self.tree.types[value][1])}")
-        if self.states:
-            lines.append("    state: State  # after this step")
-        return "\n".join(lines)
+    def _write_head(self, name: str, optional: str = "") -> str:
+        """Return the head of ``forward``, or of ``act``, whose arguments after the first are optional."""
+        kinds = {"observation": "dict[str, Tensor]" if "dict" in self.facts else "Tensor"}
+        kinds |= {"action_masks": f"Tensor{optional}"} if "action_masks" in self.facts else {}
+        kinds |= {"state": f"State{optional}"} if self.states else {}
+        kinds |= {"episode_start": f"Tensor{optional}"} if "episode_start" in self.facts else {}
+        parameters = [f"{parameter}: {kind}" for parameter, kind in kinds.items()]
+        if name == "forward":
+            return write_head(name, parameters, "Outputs")
+        returned = "tuple[Tensor, State]" if self.states else "Tensor"
+        return write_head(name, [*parameters, "deterministic: bool = True"], returned)
 
-    def _parameters(self, *, is_act: bool) -> list[str]:
-        kind = "dict[str, Tensor]" if self.is_dict else "Tensor"
-        optional = " | None = None" if is_act else ""
-        found = [f"observation: {kind}"]
-        found += [f"action_masks: Tensor{optional}"] * (self.masks is not None)
-        found += [f"state: State{optional}"] * bool(self.states)
-        found += [f"episode_start: Tensor{optional}"] * (self.start is not None)
-        return found + ["deterministic: bool = True"] * is_act
-
-    def _read_observation(self, item: Input, name: str, body: Body) -> ast.expr:
-        """Return an observation as SB3 converts it; one that is used more than once is assigned first.
-
-        :param name: of a variable for it
-        """
+    def _read_observation(self, item: Input, body: Body) -> str:
+        """Return an observation as SB3 converts it; one that is used more than once is assigned first."""
         users = self.tree.users.get(item.name, [])
-        found: ast.expr = ast.Name("%observation", ast.Load())
-        if item.key is not None:
-            found = fill("observation[k]", k=ast.Name(write_string(item.key), ast.Load()))
+        found = "_observation" if item.key is None else f"observation[{write_string(item.key)}]"
         if not all(user.op == "Cast" for user in users):
-            found = fill(CASTS.get(item.dtype, f"x.to(torch.{item.dtype})"), x=found)
+            found = fill(find_cast(item.dtype), x=found)
         if sum(user.inputs.count(item.name) for user in users) > 1:
-            body.hints[name] = find_hint(self.tree, item.name)
-            body.statements.append(Statement((name,), found, render_shape(item.shape)))
-            found = ast.Name(name, ast.Load())
+            (found,) = body.assign([find_hint(self.tree, item.name)], found, render_shape(item.shape))
         return found
 
     def _read_state(self, body: Body) -> None:
         """Add the parts of the state to the values of ``forward``."""
         if self.is_single_state:
-            body.values[self.graph.states[0].input] = ast.Name("state", ast.Load())
+            body.values[self.graph.states[0].input] = "state"
         elif self.states:
-            targets = [body.name("", name) for name in self.states]
-            body.statements.append(Statement(tuple(targets), ast.Name("state", ast.Load())))
-            for target, (name, group) in zip(targets, self.states.items()):
-                part = body.values[f"state:{name}"] = ast.Name(target, ast.Load())
-                body.values.update((state.input, fill("s[a]", s=part, a=at)) for at, state in enumerate(group))
+            for part, (name, group) in zip(body.assign(list(self.states), "state"), self.states.items()):
+                body.values[f"state:{name}"] = part
+                body.values.update((state.input, f"{part}[{at}]") for at, state in enumerate(group))
 
-    def _write_main(self) -> list[str]:
-        """Return the lines of ``forward``."""
+    def _write_main(self) -> str:
+        """Return ``forward``."""
         tree, graph = self.tree, self.graph
         whole = {name for net in tree.root.children.values() for name in net.states}
         others = [state.output for name, group in self.states.items() if name not in whole for state in group]
         body = Body(tree, tree.root, [*tree.fields.values(), *others])
-        for at, item in enumerate(self.observations):
-            body.values[item.name] = self._read_observation(item, f"%i{at}", body)
-        extras = [item for item in (self.masks, self.start) if item is not None]
-        body.values.update((item.name, ast.Name(item.role, ast.Load())) for item in extras)
+        for item in self.observations:
+            body.values[item.name] = self._read_observation(item, body)
+        extras = [role for role in ("action_masks", "episode_start") if role in self.roles]
+        body.values.update((self.roles[role].name, role) for role in extras)
         self._read_state(body)
         body.add([node for node in graph.nodes if node.name in tree.forward - tree.constant])
         results = [self._batch(body, value) for value in tree.fields.values()]
-        after: list[ast.expr] = []
+        after = []
         for name, group in self.states.items():
-            rows = [body.operand(state.output).x for state in group] if name not in whole else []
-            stacked = fill("torch.stack(rows)", rows=ast.List(rows, ast.Load()))
-            is_one = self.is_single_state
-            after.append(body.values[f"state:{name}"] if name in whole else rows[0] if is_one else stacked)
-        if self.states:
-            results.append(after[0] if self.is_single_state else ast.Tuple(after, ast.Load()))
-        body.statements.append(Statement((), make_call("Outputs", results)))
-        taken = GLOBALS | {"self", *(item.role for item in extras)} | ({"state"} if self.states else set())
-        taken |= {"observation"} if self.is_dict else set()
-        lines = body.write(taken, {"%observation": "observation"})
-        return ["", *write_head("forward", self._parameters(is_act=False), "Outputs"), *lines]
+            if name in whole:
+                after.append(body.values[f"state:{name}"])
+            else:
+                rows = [body.operand(state.output).x for state in group]
+                after.append(rows[0] if self.is_single_state else fill("torch.stack(rows)", rows=rows))
+        results += after if self.is_single_state else [f"({', '.join(after)})"] if after else []
+        body.finish("", fill("Outputs(*results)", results=results))
+        taken = {*extras, *(["state"] if self.states else []), *(["observation"] if "dict" in self.facts else [])}
+        return "\n".join([self._write_head("forward"), body.write(taken, {"_observation": "observation"})])
 
-    def _batch(self, body: Body, value: str) -> ast.expr:
+    def _batch(self, body: Body, value: str) -> str:
         """Return an output with a batch axis."""
         found, tree = body.operand(value), self.tree
         if found.is_batch:
             return found.x
         shape = tree.types[value][1]
-        like = next(
-            (other for other in tree.fields.values() if other not in tree.constant and tree.types[other][1] == shape),
-            None,
-        )
-        if like is not None:
-            return fill("x.expand_as(y)", x=found.x, y=body.operand(like).x)
-        first = self.observations[0].key
-        whole = fill(
-            "observation[k]" if self.is_dict else "observation", k=ast.Name(write_string(first or ""), ast.Load())
-        )
-        return make_call("x.expand", [fill("x.shape[0]", x=whole), *map(make_literal, shape)], x=found.x)
+        for other in tree.fields.values():
+            if other not in tree.constant and tree.types[other][1] == shape:
+                return fill("x.expand_as(y)", x=found.x, y=body.operand(other).x)
+        return fill("x.expand(first.shape[0], *sizes)", x=found.x, first=self.first, sizes=shape)
 
-    def _write_initial_state(self) -> list[str]:
-        shapes: dict[tuple[int, ...], str] = {}
-        lines, names = [], []
+    def _write_initial_state(self) -> str:
+        """Return ``initial_state``."""
+        weight = re.sub(r"\.(\d+)(?=\.)", r"[\1]", next(iter(self.tree.stored)))  # on the device of the policy
+        names: dict[str, str] = {}  # of variables, by their expressions
+        found, lines = [], []
         for name, group in self.states.items():
-            shape = self.tree.types[group[0].input][1]
-            axes = (
-                ["n_envs", *map(str, shape)] if self.is_single_state else [str(len(group)), "n_envs", *map(str, shape)]
-            )
-            key = (len(group), *shape)
-            if key not in shapes:
-                shapes[key] = name if shapes else "zeros"
-                device = f"device=self.{self._find_parameter()}.device"
-                lines += break_call(f"        {shapes[key]} = torch.zeros", [*axes, device], " " * 8)
-            names.append(shapes[key])
-        return [
-            "", "    @torch.jit.export", "    def initial_state(self, n_envs: int = 1) -> State:",
-            '        """Return the state at the start of an episode."""', *lines, f"        return {', '.join(names)}",
-        ]  # fmt: skip
-
-    def _find_parameter(self) -> str:
-        """Return the attribute of some weight, whose device is that of the policy."""
-        return re.sub(r"\.(\d+)(?=\.)", r"[\1]", next(iter(self.tree.stored)))
+            zeros = f"torch.zeros({', '.join(self._size_state(group, 'n_envs'))}, device=self.{weight}.device)"
+            if zeros not in names:
+                names[zeros] = name if names else "zeros"
+                lines += break_line(f"        {names[zeros]} = ", zeros)
+            found.append(names[zeros])
+        return write_part("initial_state", zeros="\n".join(lines), names=", ".join(found))
 
     # -- act ------------------------------------------------------------------------------------------
 
-    def _write_act(self) -> list[str]:
+    def _write_act(self) -> str:
+        """Return ``act``."""
         tree, graph, sampling = self.tree, self.graph, self.graph.sampling
-        first = self.observations[0]
-        one = f"observation[{write_string(first.key)}]" if first.key is not None else "observation"
-        lines = [f"        is_single = {one}.dim() == {len(first.shape)}"]
-        if self.is_dict:
-            lines += [
-                "        if is_single:",
-                "            observation = {k: v.unsqueeze(0) for k, v in observation.items()}",
-            ]
-        else:
-            lines += ["        if is_single:", "            observation = observation.unsqueeze(0)"]
-        arguments = ["observation"]
-        if self.masks is not None or self.states:
-            lines.append(f"        n = {one}.shape[0]")
-        if self.masks is not None:
-            shape = ", ".join(map(str, ("n", *self.masks.shape)))
-            lines += [
-                "        if action_masks is None:",
-                f"            action_masks = torch.ones({shape}, device={one}.device)",
-                f"        action_masks = action_masks.reshape({shape}).to(torch.bool)",
-            ]  # fmt: skip
+        values = {item.name: "observation" if item.key is None else f"observation[{write_string(item.key)}]"
+                  for item in self.observations}  # fmt: skip
+        values |= {value: f"outputs.{name}" for name, value in tree.fields.items()}
+        arguments, masks = ["observation"], ""
+        if "action_masks" in self.roles:
+            item = self.roles["action_masks"]
+            values[item.name], masks = "action_masks", ", ".join(map(str, ("n", *item.shape)))
             arguments.append("action_masks")
-        if self.states:
-            lines += ["        if state is None:", "            state = self.initial_state(n)"]
-            arguments.append("state")
-        if self.start is not None:
-            lines += [
-                "        if episode_start is None:", f"            episode_start = torch.zeros(n, device={one}.device)",
-                "        episode_start = episode_start.reshape(n).float()",
-            ]  # fmt: skip
-            arguments.append("episode_start")
-        lines.append(f"        outputs = self.forward({', '.join(arguments)})")
-        values: dict[str, ast.expr] = {value: parse(f"outputs.{name}") for name, value in tree.fields.items()}
-        if self.masks is not None:
-            values[self.masks.name] = ast.Name("action_masks", ast.Load())
-        for item in graph.inputs:
-            if item.role == "observation":
-                values.setdefault(item.name, parse("observation") if item.key is None else
-                                  fill("observation[k]", k=ast.Name(write_string(item.key), ast.Load())))  # fmt: skip
+        arguments += ["state"] * bool(self.states) + ["episode_start"] * ("episode_start" in self.roles)
+        facts = self.facts | ({"count"} if len(arguments) > 1 else set())
+        acting, action = [node for node in graph.nodes if node.name in tree.acting], graph.outputs["action"]
+        greedy = draw = steps = ""
         replaced = sampling.replaces if sampling.kind not in ("none", "epsilon_greedy") else ""
-        action = graph.outputs["action"]
-        acting = [node for node in graph.nodes if node.name in tree.acting]
         if replaced:
+            facts.add("draw")
             before = [node for node in acting if node.name == replaced or node.name not in tree.drawn]
             after = [node for node in acting if node not in before]
-            post = [node.name for node in after]
             read_after = {name for node in after for name in node.inputs} - {replaced}
-            early = [node for node in before if node.name in read_after]
-            lines += ["        if deterministic:", *self._write_steps(before, values, replaced, 12)]
-            lines += ["        else:", *(f"            {line}" for line in self._write_draw(values))]
-            values[replaced] = ast.Name("%action", ast.Load())
-            if post:
-                lines += self._write_steps([*early, *after], values, action, 8, {"%action": "action"})
+            greedy = self._write_steps(before, values, replaced, 12)
+            draw = self._write_draw(values)
+            if after:
+                again = [node for node in before if node.name in read_after]
+                given = {**values, replaced: "_action"}
+                steps = self._write_steps([*again, *after], given, action, 8, {"_action": "action"})
         else:
-            lines += self._write_steps(acting, values, action, 8)
+            steps = self._write_steps(acting, values, action, 8)
+        low = high = 0
         if sampling.kind == "epsilon_greedy" and sampling.rate > 0:
-            lines += self._write_random()
-        returned = "tuple[Tensor, State]" if self.states else "Tensor"
-        single = "action.squeeze(0) if is_single else action"
-        lines += (
-            [f"        action = {single}", "        return action, outputs.state"]
-            if self.states
-            else [f"        return {single}"]
-        )
-        head = write_head("act", self._parameters(is_act=True), returned)
-        docs = '        """Return the action of one observation, or of each of a batch."""'
-        made = ["", "    @torch.jit.export", *head, docs, *lines]
-        if sampling.kind == "gsde":
-            rows, columns = tree.types[sampling.parameters["std"]][1]
-            made += [
-                "", "    @torch.jit.export", "    def reset_noise(self, n_envs: int = 1) -> None:",
-                '        """Draw the noise anew, for each environment of a batch."""',
-                f"        self.noise = torch.randn(n_envs, {rows}, {columns}, device=self.noise.device)",
-            ]  # fmt: skip
-        return made
+            facts.add("random")
+            low, high = EpsilonGreedy(sampling.rate, tree.action_space, graph.output("action")).range
+        return write_part(
+            "act", facts, head=self._write_head("act", " | None = None"), first=self.first,
+            rank=str(len(self.observations[0].shape)), masks=masks, arguments=", ".join(arguments), greedy=greedy,
+            draw=draw, steps=steps, low=str(low), high=str(high), rate=repr(sampling.rate),
+        )  # fmt: skip
 
     def _write_steps(
-        self, nodes: Sequence[Node], values: Mapping[str, ast.expr], result: str, indent: int,
+        self, nodes: Sequence[Node], values: Mapping[str, str], result: str, indent: int,
         names: Mapping[str, str] = {},
-    ) -> list[str]:  # fmt: skip
+    ) -> str:  # fmt: skip
         """Return lines that compute a value and call it ``action``."""
         body = Body(self.tree, self.tree.root, [result], values, indent)
         body.add(nodes)
-        found = self._batch(body, result)
-        body.hints["%result"] = "action"
-        body.statements.append(Statement(("%result",), found, render_shape(self.tree.types[result][1])))
-        taken = GLOBALS | {"self", "observation", "outputs", "state", "action_masks", "n", "is_single"}
-        return body.write(taken, names)
+        body.finish("action", self._batch(body, result), self._render(result))
+        return body.write({"observation", "outputs", "state", "action_masks", "n", "is_single"}, names)
 
-    def _write_draw(self, values: Mapping[str, ast.expr]) -> list[str]:
+    def _write_draw(self, values: Mapping[str, str]) -> str:
+        """Return lines that draw the value that ``Sampling`` replaces, and call it ``action``."""
         sampling, tree = self.graph.sampling, self.tree
-        fields = {value: name for name, value in tree.fields.items()}
         parameters = sampling.parameters
+        fields = {name: values[value] for name, value in parameters.items() if value in values}
         dtype, shape = tree.types[sampling.replaces]
         if sampling.kind == "gaussian":
-            mean = f"outputs.{fields[parameters['mean']]}"
             log_std = parameters["log_std"]
-            std = "outputs.log_std.exp()"
             if log_std in tree.literals:
-                std = repr(exp(min(tree.literals[log_std], _MOST_LOG)))
-            elif "log_std" not in tree.fields:
-                std = unparse(fill("x.exp()", x=Body(tree, tree.root, [], values).operand(log_std).x))
-            return [f"noise = torch.randn_like({mean})", f"action = {mean} + {std} * noise"]
+                fields["std"] = repr(exp(min(tree.literals[log_std], _LARGEST_LOG)))
+            else:
+                is_field = "log_std" in tree.fields
+                std = "outputs.log_std" if is_field else Body(tree, tree.root, [], values).operand(log_std).x
+                fields["std"] = fill("x.exp()", x=std)
+            return write_part("gaussian", **fields)
         if sampling.kind == "gsde":
-            mean, latent = (f"outputs.{fields[parameters[name]]}" for name in ("mean", "latent"))
             body = Body(tree, tree.root, [], values, 12)
             matrices = fill("s * self.noise", s=body.operand(parameters["std"]).x)
-            body.statements.append(Statement(("%m",), matrices, "(n_envs, features, actions)"))
-            body.hints["%m"] = "matrices"
-            body.statements.append(Statement((), ast.Name("%m", ast.Load())))
-            made = body.write(GLOBALS | {"self", "outputs"})[:-1]
-            return [
-                *(line[12:] for line in made),
-                f"if matrices.shape[0] == {latent}.shape[0]:",
-                f"    noise = torch.bmm({latent}.unsqueeze(1), matrices).squeeze(1)",
-                "else:", f"    noise = {latent} @ matrices[0]", f"action = {mean} + noise",
-            ]  # fmt: skip
-        logits = f"outputs.{fields[parameters['logits']]}"
-        cast = {"int64": "", "float32": ".float()"}.get(dtype, f".to(torch.{dtype})")
-        if sampling.kind == "bernoulli":
-            cast = "" if dtype == tree.types[parameters["logits"]][0] else {"int64": ".long()"}.get(dtype, cast)
-            same = (
-                "" if shape == tree.types[parameters["logits"]][1] else f".reshape({', '.join(map(str, (-1, *shape)))})"
-            )
-            return [f"action = {logits}.sigmoid().bernoulli(){cast}{same}"]
+            body.finish("matrices", matrices, "(n_envs, features, actions)")
+            return write_part("gsde", matrices=body.write({"outputs"}), **fields)
         sizes = list(sampling.sizes)
-        if len(sizes) == 1:
-            squeeze = ".squeeze(-1)" if shape == () else ""
-            return [f"action = {logits}.softmax(-1).multinomial(1){squeeze}{cast}"]
-        parts: Any = fill("x.split(sizes, -1)", x=parse(logits), sizes=sizes[0] if len(set(sizes)) == 1 else sizes)
-        reshape = "" if shape == (len(sizes),) else f".reshape({', '.join(map(str, (-1, *shape)))})"
-        lines = [line[12:] for line in break_line(" " * 12 + "parts = ", parts)]
-        return [
-            *lines, "draws = [part.softmax(-1).multinomial(1) for part in parts]",
-            f"action = torch.cat(draws, -1){cast}{reshape}",
-        ]  # fmt: skip
-
-    def _write_random(self) -> list[str]:
-        draw = EpsilonGreedy(self.graph.sampling.rate, self.tree.action_space, self.graph.output("action"))
-        low, high = draw.range
-        return [
-            "        if not deterministic:",
-            f"            random = torch.randint_like(action, {low}, {high})",
-            f"            is_random = torch.rand(1, device=action.device) < {self.graph.sampling.rate!r}",
-            "            action = torch.where(is_random, random, action)  # for the whole batch",
-        ]
-
-    def describe_usage(self) -> str:
-        """Return a line that shows how to act."""
-        if not self.has_act:
-            return "outputs = policy(observation)"
-        given = "observation, state, episode_start" if self.states else "observation"
-        return f"action{', state' if self.states else ''} = policy.act({given})"
-
-
-_MOST_LOG: Final = 709.0
-"""The greatest integer whose exponential is finite."""
-_KINDS: Final = {
-    "gaussian": "A policy with a Gaussian distribution of actions.",
-    "gsde": "A policy with noise that depends on the state (gSDE).",
-    "categorical": "A policy with a distribution over choices.",
-    "bernoulli": "A policy with a probability for each bit.",
-    "epsilon_greedy": "A policy that chooses the best action, or a random one.",
-    "none": "A deterministic policy.",
-}
-_LOAD: Final = (
-    "    @classmethod",
-    '    def load(cls, path: str) -> "Policy":',
-    "        policy = cls()",
-    "        policy.load_state_dict(load_file(path))",
-    "        return policy.eval()",
-)
-
-
-def write_head(name: str, parameters: Sequence[str], returned: str) -> list[str]:
-    """Return the first lines of a method."""
-    whole = f"    def {name}({', '.join(('self', *parameters))}) -> {returned}:"
-    if len(whole) <= WIDTH:
-        return [whole]
-    return [f"    def {name}(", *(f"        {part}," for part in ("self", *parameters)), f"    ) -> {returned}:"]
+        drawn = ("int64", (len(sizes),)) if sampling.kind == "categorical" else tree.types[parameters["logits"]]
+        form = find_cast(dtype)[1:] if dtype != drawn[0] else ""
+        if shape != drawn[1]:
+            rows = ", ".join(map(str, (-1, *shape)))
+            form = (".squeeze(-1)" if (*shape, 1) == drawn[1] else f".reshape({rows})") + form
+        if len(sizes) <= 1:
+            return write_part(sampling.kind, form=form, **fields)
+        parts = fill("x.split(s, -1)", x=fields["logits"], s=sizes[0] if len(set(sizes)) == 1 else sizes)
+        return write_part("multi_categorical", parts="\n".join(break_line(" " * 12 + "parts = ", parts)), form=form)

@@ -1,11 +1,9 @@
-"""Expressions and names of a generated module: what a node computes, as a tree of :mod:`ast`, and lines of text."""
+"""Expressions and names of a generated module: what a node computes, as text, and the lines of a statement."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import copy
-import functools
 import itertools
 import keyword
 import re
@@ -16,26 +14,32 @@ from sbformat.immutable import Record
 from sbformat.policies.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from sbformat.policies.graph import Node
     from sbformat.policies.operators import Shape
 
 WIDTH: Final = 88
+LONGEST: Final = 32
+"""Characters of a name."""
 _NUMBER: Final = re.compile(r"-?(math\.(inf|nan)|[0-9][0-9.e+-]*)|True|False")
 _LARGE: Final = 1e5
 """Numbers from here are written with an exponent."""
-LONGEST: Final = 32
-"""Characters of a name."""
 
 
-# -- expressions --------------------------------------------------------------------------------------
+# -- templates ----------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=256)
-def parse(template: str) -> ast.expr:
-    """Return a template as an expression."""
-    return ast.parse(template, mode="eval").body
+def fill(template: str, **parts: Any) -> str:
+    """Return an expression whose names are replaced, with the parentheses that it needs and no others.
+
+    A part is an expression, a number, or a list of these; ``*name`` stands for the items of a list.
+
+    >>> fill("f(x * y, *rest)", x="a + b", y="c * d", rest=["e", 1e8])
+    'f((a + b) * (c * d), e, 1e8)'
+    """
+    known = {name: ast.parse(write_literal(part), mode="eval").body for name, part in parts.items()}
+    return write_expression(_Fill(known).visit(ast.parse(template, mode="eval").body))
 
 
 class _Fill(ast.NodeTransformer):
@@ -45,184 +49,205 @@ class _Fill(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._parts.get(node.id, node)
 
-
-def fill(template: str, **parts: Any) -> ast.expr:
-    """Return an expression whose names are replaced, by expressions or by numbers."""
-    made = {name: part if isinstance(part, ast.expr) else make_literal(part) for name, part in parts.items()}
-    filled: ast.expr = _Fill(made).visit(copy.deepcopy(parse(template)))
-    return filled
+    def visit_Starred(self, node: Any) -> list[ast.expr]:
+        items: Any = self._parts[node.value.id]
+        return list(items.elts)
 
 
-def make_literal(value: Any) -> ast.expr:
-    """Return a number, or a list of numbers, as an expression; infinity and NaN by the module ``math``."""
+class _Constants(ast.NodeTransformer):
+    """Replaces numbers and strings by their text here, which :mod:`ast` would write otherwise."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if not isinstance(node.value, (str, float)):
+            return node
+        return ast.Name(write_string(node.value) if isinstance(node.value, str) else write_literal(node.value))
+
+
+def write_expression(expression: ast.AST) -> str:
+    """Return the text of an expression."""
+    return ast.unparse(_Constants().visit(expression))
+
+
+def write_literal(value: Any) -> str:
+    """Return a number, or a list of numbers and expressions, as an expression; infinity and NaN by ``math``."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, (tuple, list)):
-        return ast.List([make_literal(item) for item in value], ast.Load())
-    if isinstance(value, float) and not isfinite(value):
-        return parse("math.nan" if isnan(value) else "math.inf" if value > 0 else "-math.inf")
-    text = min(repr(value), f"{value:.0e}".replace("e+0", "e").replace("e+", "e"), key=len)
-    if isinstance(value, float) and abs(value) > _LARGE and len(text) < len(repr(value)) and float(text) == value:
-        return ast.Name(text, ast.Load())  # 1e8 instead of 100000000.0
-    return parse(repr(value)) if value < 0 else ast.Constant(value)
+        return f"[{', '.join(map(write_literal, value))}]"
+    text = repr(value)
+    if isinstance(value, float):
+        if not isfinite(value):
+            return "math.nan" if isnan(value) else "math.inf" if value > 0 else "-math.inf"
+        short = f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+        if abs(value) > _LARGE and len(short) < len(text) and float(short) == value:
+            return short  # 1e8 instead of 100000000.0
+    return text
 
 
-def unparse(expression: ast.expr) -> str:
-    """Return the text of an expression, without strings of a file."""
-    return ast.unparse(ast.fix_missing_locations(expression)).replace("'", '"')
+def write_string(text: str) -> str:
+    """Return a text of a file as a string in Python, in ASCII; no quote or backslash of it remains."""
+    made = "".join(
+        char if " " <= char <= "~" and char not in "\"\\'"
+        else f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}" if ord(char) < 65536
+        else f"\\U{ord(char):08x}"
+        for char in text
+    )  # fmt: skip
+    return f'"{made}"'
 
 
-def is_literal(expression: ast.expr) -> bool:
+def is_number(text: str) -> bool:
     """Return whether an expression is a number."""
-    return bool(_NUMBER.fullmatch(unparse(expression)))
+    return bool(_NUMBER.fullmatch(text))
+
+
+def split_brackets(text: str) -> tuple[str, list[str], str]:
+    """Return what a call, a list or an index is up to its items, the items, and the bracket after them.
+
+    >>> split_brackets("x.clamp(0.0, max=1.0)"), split_brackets("x + f(y)")
+    (('x.clamp(', ['0.0', 'max=1.0'], ')'), ('(', ['x + f(y)'], ')'))
+    """
+    statement: Any = ast.parse(text).body[0]
+    match statement.value:
+        case ast.Call(function, items, keywords):
+            return f"{write_expression(function)}(", list(map(write_expression, [*items, *keywords])), ")"
+        case ast.List(items):
+            return "[", list(map(write_expression, items)), "]"
+        case ast.Subscript(value, index):
+            return f"{write_expression(value)}[", [write_expression(index)], "]"
+    return "(", [text], ")"
+
+
+# -- operators ----------------------------------------------------------------------------------------
 
 
 class Operand(Record):
     """An operand of a node, in the terms of a module."""
 
-    x: ast.expr
+    x: str
     shape: Shape
     is_batch: bool
     """Whether it has a batch axis, which what depends on weights alone does not have."""
 
 
-def make_call(target: str, operands: Iterable[ast.expr], **parts: ast.expr) -> ast.expr:
-    """Return a call of a function, whose text is a template."""
-    made: Any = fill(f"{target}()", **parts)
-    made.args = list(operands)
-    return made  # type: ignore[no-any-return]
+def write_node(node: Node, operands: Sequence[Operand]) -> str:
+    """Return what a node computes, by the column ``torch`` of its operator."""
+    row = OPERATORS[node.op]
+    if row.is_elementwise:
+        operands = [_align(operand, len(node.shape)) for operand in operands]
+    if row.torch.startswith("write_"):
+        function: Callable[..., str] = globals()[row.torch]
+        return function(node, *operands)
+    if row.torch.isidentifier() and len(row.torch) > 1:  # a reduction
+        keep = ", keepdim=True" * node.attributes.get("keepdims", False)
+        return fill(f"x.{row.torch}(axis{keep})", x=operands[0].x, axis=node.attributes["axis"])
+    named = dict(zip("xyz", (operand.x for operand in operands)))
+    return fill(row.torch, **named, **{"shape": node.shape, **node.attributes})
 
 
-CASTS: Final = {"float32": "x.float()", "float64": "x.double()", "int64": "x.long()"}
+def _align(operand: Operand, rank: int) -> Operand:
+    """Return an operand with axes after that of the batch, up to the rank of the result."""
+    missing = rank - len(operand.shape) if operand.is_batch else 0
+    return operand._replace(x=fill("x" + ".unsqueeze(1)" * missing, x=operand.x))
 
 
-def write_cast(node: Node, x: Operand) -> ast.expr:
-    """Write ``Cast``."""
-    return fill(CASTS.get(node.dtype, f"x.to(torch.{node.dtype})"), x=x.x)
+def write_cast(node: Node, x: Operand) -> str:
+    """Return ``Cast``."""
+    return fill(find_cast(node.dtype), x=x.x)
 
 
-def write_division(node: Node, x: Operand, y: Operand) -> ast.expr:
-    """Write ``Div``; integers are truncated."""
+def find_cast(dtype: str) -> str:
+    """Return the template of a conversion to a dtype."""
+    methods = {"float32": "float()", "float64": "double()", "int64": "long()"}
+    return f"x.{methods.get(dtype, f'to(torch.{dtype})')}"
+
+
+def write_division(node: Node, x: Operand, y: Operand) -> str:
+    """Return ``Div``; integers are truncated."""
     template = "x / y" if node.dtype.startswith("float") else 'torch.div(x, y, rounding_mode="trunc")'
     return fill(template, x=x.x, y=y.x)
 
 
-def write_bound(node: Node, x: Operand, y: Operand) -> ast.expr:
-    """Write ``Max`` and ``Min``; one after the other is ``clamp``."""
-    if is_literal(x.x):
-        x, y = y, x
-    inner: Any = x.x
-    name = unparse(inner.func) if isinstance(inner, ast.Call) else ""
-    is_number = is_literal(y.x)
-    if node.op == "Min" and is_number and name.endswith(".clamp") and len(inner.keywords) == 1:
-        return make_call("x.clamp", [inner.keywords[0].value, y.x], x=inner.func.value)
-    if node.op == "Min" and not y.is_batch and name == "torch.maximum":
-        return make_call("torch.clamp", [*inner.args, y.x])
-    if is_number:
-        return fill("x.clamp(min=y)" if node.op == "Max" else "x.clamp(max=y)", x=x.x, y=y.x)
-    return fill("torch.maximum(x, y)" if node.op == "Max" else "torch.minimum(x, y)", x=x.x, y=y.x)
+def write_bound(node: Node, x: Operand, y: Operand) -> str:
+    """Return ``Max`` or ``Min``; one after the other is ``clamp``."""
+    x, y = (y, x) if is_number(x.x) else (x, y)
+    opening, items, _ = split_brackets(x.x)
+    if node.op == "Min" and is_number(y.x) and opening.endswith(".clamp(") and len(items) == 1:
+        return fill(f"{opening}low, y)", low=items[0].removeprefix("min="), y=y.x)
+    if node.op == "Min" and not y.is_batch and opening == "torch.maximum(":
+        return fill("torch.clamp(*bounds)", bounds=[*items, y.x])
+    side, name = ("min", "maximum") if node.op == "Max" else ("max", "minimum")
+    return fill(f"x.clamp({side}=y)" if is_number(y.x) else f"torch.{name}(x, y)", x=x.x, y=y.x)
 
 
-def write_choice(node: Node, condition: Operand, x: Operand, y: Operand) -> ast.expr:
-    """Write ``Where``; a number for what is not chosen is ``masked_fill``."""
-    if is_literal(y.x) and x.shape == condition.shape == node.shape and x.is_batch == condition.is_batch:
-        return fill("x.masked_fill(~c, y)", c=condition.x, x=x.x, y=y.x)
-    return fill("torch.where(c, x, y)", c=condition.x, x=x.x, y=y.x)
+def write_choice(node: Node, condition: Operand, x: Operand, y: Operand) -> str:
+    """Return ``Where``; a number for what is not chosen is ``masked_fill``."""
+    is_fill = is_number(y.x) and x.shape == condition.shape == node.shape and x.is_batch == condition.is_batch
+    template = "x.masked_fill(~c, y)" if is_fill else "torch.where(c, x, y)"
+    return fill(template, c=condition.x, x=x.x, y=y.x)
 
 
-def write_transpose(node: Node, x: Operand) -> ast.expr:
-    """Write ``Transpose``."""
+def write_transpose(node: Node, x: Operand) -> str:
+    """Return ``Transpose``."""
     axes = node.attributes["axes"]
-    numbers = [0, *(axis + 1 for axis in axes)] if x.is_batch else axes
-    return make_call("x.permute", map(make_literal, numbers), x=x.x)
+    return fill("x.permute(*axes)", x=x.x, axes=[0, *(axis + 1 for axis in axes)] if x.is_batch else axes)
 
 
-def write_reshape(node: Node, x: Operand) -> ast.expr:
-    """Write ``Reshape``, by the method that says what changes."""
+def write_reshape(node: Node, x: Operand) -> str:
+    """Return ``Reshape``, by the method that says what changes."""
     shape = node.shape
     if x.is_batch and len(shape) == 1 < len(x.shape):
         return fill("x.flatten(1)", x=x.x)
     for axis in (-1, -2):
         if len(shape) >= -axis and shape[axis] == 1 and x.shape == shape[:axis] + shape[len(shape) + axis + 1 :]:
-            return fill("x.unsqueeze(a)", x=x.x, a=axis)
+            return fill("x.unsqueeze(axis)", x=x.x, axis=axis)
     if x.shape == (*shape, 1):
         return fill("x.squeeze(-1)", x=x.x)
-    batch = [fill("x.shape[0]", x=x.x) if 0 in shape else make_literal(-1)] * x.is_batch
-    return make_call("x.reshape", [*batch, *map(make_literal, shape)] or [make_literal([])], x=x.x)
+    batch = [fill("x.shape[0]", x=x.x) if 0 in shape else -1] * x.is_batch
+    return fill("x.reshape(*sizes)", x=x.x, sizes=[*batch, *shape] or [[]])
 
 
-def write_concat(node: Node, *operands: Operand) -> ast.expr:
-    """Write ``Concat``; of rows of their own it is ``stack``."""
+def write_concat(node: Node, *operands: Operand) -> str:
+    """Return ``Concat``; of rows of their own it is ``stack``."""
     axis = node.attributes["axis"]
     parts = [operand.x for operand in operands]
-    if any(operand.is_batch for operand in operands):
-        whole = next(operand for operand in operands if operand.is_batch)
+    whole = next((operand for operand in operands if operand.is_batch), None)
+    if whole is not None:
         count = fill("x.shape[0]", x=whole.x)
-        for at, operand in enumerate(operands):
-            if not operand.is_batch:
-                parts[at] = make_call("x.expand", [count, *map(make_literal, operand.shape)], x=operand.x)
-    rows: list[Any] = parts
-    if all(isinstance(row, ast.Call) and unparse(row).endswith(f".unsqueeze({axis})") for row in rows):
-        return fill("torch.stack(parts, axis)", parts=ast.List([row.func.value for row in rows], ast.Load()), axis=axis)
-    return fill("torch.cat(parts, axis)", parts=ast.List(parts, ast.Load()), axis=axis)
+        parts = [
+            operand.x if operand.is_batch else fill("x.expand(*sizes)", x=operand.x, sizes=[count, *operand.shape])
+            for operand in operands
+        ]
+    end = f".unsqueeze({axis})"
+    if all(part.endswith(end) and split_brackets(part)[0] == f"{part.removesuffix(end)}.unsqueeze(" for part in parts):
+        return fill("torch.stack(rows, axis)", rows=[part.removesuffix(end) for part in parts], axis=axis)
+    return fill("torch.cat(parts, axis)", parts=parts, axis=axis)
 
 
-def write_slice(node: Node, x: Operand) -> ast.expr:
-    """Write ``Slice``."""
+def write_slice(node: Node, x: Operand) -> str:
+    """Return ``Slice``."""
     axis, start, end = (node.attributes[name] for name in ("axis", "start", "end"))
     if axis == -1:
         return fill("x[..., start:end]", x=x.x, start=start, end=end)
     return fill("x.narrow(axis, start, count)", x=x.x, axis=axis, start=start, count=end - start)
 
 
-def write_linear(node: Node, x: Operand, weight: Operand, *bias: Operand) -> ast.expr:
-    """Write a ``Gemm`` whose weights are not those of a layer."""
-    template = "F.linear(x, w)" if node.attributes["transB"] else "x @ w"
-    made = fill(template, x=x.x, w=weight.x)
-    return fill("y + b", y=made, b=bias[0].x) if bias else made
+def write_linear(node: Node, x: Operand, weight: Operand, *bias: Operand) -> str:
+    """Return a ``Gemm`` whose weights are not those of a layer."""
+    made = fill("F.linear(x, w)" if node.attributes["transB"] else "x @ w", x=x.x, w=weight.x)
+    return fill("x + b", x=made, b=bias[0].x) if bias else made
 
 
-def write_convolution(node: Node, x: Operand, *weights: Operand) -> ast.expr:
-    """Write a ``Conv`` whose weights are not those of a layer."""
+def write_convolution(node: Node, x: Operand, *weights: Operand) -> str:
+    """Return a ``Conv`` whose weights are not those of a layer."""
     top, left, bottom, right = node.attributes["pads"]
-    image = fill("F.pad(x, pads)", x=x.x, pads=(left, right, top, bottom)) if any(node.attributes["pads"]) else x.x
-    parts = [operand.x for operand in weights]
-    made: Any = make_call("F.conv2d", [image, *parts])
-    made.keywords = [ast.keyword("stride", make_literal(node.attributes["strides"]))]
-    return made  # type: ignore[no-any-return]
-
-
-def write_normalization(node: Node, x: Operand, scale: Operand, bias: Operand) -> ast.expr:
-    """Write a ``LayerNormalization`` whose weights are not those of a layer."""
-    shape, epsilon = node.shape, node.attributes["epsilon"]
-    return fill("F.layer_norm(x, shape, scale, bias, e)", x=x.x, shape=shape, scale=scale.x, bias=bias.x, e=epsilon)
-
-
-def write_node(node: Node, operands: Sequence[Operand]) -> ast.expr:
-    """Return what a node computes, by the column ``torch`` of its operator."""
-    row = OPERATORS[node.op]
-    if row.is_elementwise:
-        operands = [_align(operand, len(node.shape)) for operand in operands]
-    if row.torch.startswith("write_"):
-        function: Callable[..., ast.expr] = globals()[row.torch]
-        return function(node, *operands)
-    if row.torch.isidentifier() and len(row.torch) > 1:  # a reduction
-        made: Any = fill(f"x.{row.torch}(axis)", x=operands[0].x, axis=node.attributes["axis"])
-        if node.attributes.get("keepdims", False):
-            made.keywords = [ast.keyword("keepdim", make_literal(True))]
-        return made  # type: ignore[no-any-return]
-    return fill(row.torch, **dict(zip("xy", (operand.x for operand in operands))), **node.attributes)
-
-
-def _align(operand: Operand, rank: int) -> Operand:
-    """Return an operand with axes after that of the batch, up to the rank of the result."""
-    x = operand.x
-    if operand.is_batch:
-        for _ in range(rank - len(operand.shape)):
-            x = fill("x.unsqueeze(1)", x=x)
-    return operand._replace(x=x)
+    image = "F.pad(x, pads)" if any(node.attributes["pads"]) else "x"
+    return fill(
+        f"F.conv2d({image}, *weights, stride=strides)", x=x.x, pads=[left, right, top, bottom],
+        weights=[weight.x for weight in weights], strides=node.attributes["strides"],
+    )  # fmt: skip
 
 
 # -- names --------------------------------------------------------------------------------------------
-
 
 _MODULE: Final = frozenset({
     "T_destination", "add_module", "apply", "bfloat16", "bool", "buffers", "call_super_init", "children", "compile",
@@ -256,16 +281,19 @@ def make_identifier(text: str, prefix: str, taken: Iterable[str] = ()) -> str:
     made = text
     if not is_safe or keyword.iskeyword(text) or keyword.issoftkeyword(text) or text in reserved:
         made = "_".join([prefix, *re.findall(r"[A-Za-z0-9]+", text)])[:LONGEST].strip("_")
-    names = (made if number == 1 else f"{made}_{number}" for number in itertools.count(1))
-    return next(name for name in names if name not in reserved)
+    return number_name(made, reserved)
+
+
+def number_name(name: str, taken: Container[str], separator: str = "_") -> str:
+    """Return a name, with a number if it is taken."""
+    names = (name + f"{separator}{number}" * (number > 1) for number in itertools.count(1))
+    return next(name for name in names if name not in taken)
 
 
 def make_class_name(text: str, taken: Iterable[str]) -> str:
     """Return the name of a class: ``mlp_extractor`` is ``MlpExtractor``."""
     made = "".join(part[0].upper() + part[1:] for part in text.split("_") if part) or "Module"
-    names = (made if number == 1 else f"{made}{number}" for number in itertools.count(1))
-    used = {*taken, *GLOBALS, *dir(builtins), *keyword.kwlist}
-    return next(name for name in names if name not in used)
+    return number_name(made, {*taken, *GLOBALS, *dir(builtins), *keyword.kwlist}, "")
 
 
 def split_path(text: str) -> tuple[str, ...]:
@@ -273,70 +301,39 @@ def split_path(text: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[./]", text.removesuffix(":0")) if part)
 
 
-# -- text ---------------------------------------------------------------------------------------------
+# -- lines --------------------------------------------------------------------------------------------
 
 
-def break_line(start: str, expression: ast.expr, comment: str = "") -> list[str]:
-    """Return an assignment or a return in lines, broken as ``ruff format`` does.
+def break_line(start: str, text: str, end: str = "", comment: str = "") -> list[str]:
+    """Return a statement or an argument in lines, broken as ``ruff format`` does.
 
     :param start: what precedes the expression, with its indentation
+    :param text: the expression
     """
-    text, end = unparse(expression), f"  # {comment}" if comment else ""
-    if isinstance(expression, ast.Tuple):
-        text = text[1:-1]
-    if len(start + text + end) <= WIDTH:
-        return [start + text + end]
-    if len(start + text) <= WIDTH:
-        return [start + text]
-    lines = _break_expression(start, expression)
-    return [*lines[:-1], lines[-1] + end]
-
-
-def _break_expression(start: str, expression: ast.expr, end: str = "") -> list[str]:
-    """Return an expression that is longer than a line."""
-    node: Any = expression
+    for tail in (end + comment, end):
+        if len(start + text + tail) <= WIDTH:
+            return [start + text + tail]
     indent = " " * (len(start) - len(start.lstrip()))
     inner = f"{indent}    "
-    if isinstance(node, ast.ListComp):
-        loop = node.generators[0]
-        rows = [unparse(node.elt), f"for {unparse(loop.target)} in {unparse(loop.iter)}"]
-        return [f"{start}[", *(inner + row for row in rows), f"{indent}]{end}"]
-    if isinstance(node, ast.Subscript):
-        return [f"{start}{unparse(node.value)}[", inner + unparse(node.slice), f"{indent}]{end}"]
-    is_chain = isinstance(getattr(getattr(node, "func", None), "value", None), ast.Call)
-    if isinstance(node, (ast.Call, ast.List)) and not (is_chain and len(inner + unparse(node)) <= WIDTH):
-        open_bracket, close = ("(", ")") if isinstance(node, ast.Call) else ("[", "]")
-        head = start + (unparse(node.func) if isinstance(node, ast.Call) else "") + open_bracket
-        items = node.args if isinstance(node, ast.Call) else node.elts
-        keywords = [f"{part.arg}={unparse(part.value)}" for part in getattr(node, "keywords", ())]
-        texts = [*map(unparse, items), *keywords]
-        if len(inner + ", ".join(texts)) <= WIDTH:
-            return [head, inner + ", ".join(texts), f"{indent}{close}{end}"]
-        lines = [head]
-        for item, text in zip(items, texts):
-            is_short = len(f"{inner}{text},") <= WIDTH
-            lines += [f"{inner}{text},"] if is_short else _break_expression(inner, item, ",")
-        return [*lines, *(f"{inner}{text}," for text in keywords), f"{indent}{close}{end}"]
-    if start.isspace():
-        return [f"{start}{unparse(node)}{end}"]
-    return [f"{start}(", inner + unparse(node), f"{indent}){end}"]
+    opening, items, close = split_brackets(text)
+    is_chain = ")." in opening and split_brackets(opening.rpartition(".")[0])[0] != "("
+    if is_chain and len(inner + text) <= WIDTH:
+        opening, items, close = "(", [text], ")"
+    if opening == "(" and start.isspace():
+        return [start + text + end]
+    lines = [inner + ", ".join(items)]
+    if opening == "(" and text.startswith("["):  # a loop
+        opening, lines, close = "[", [inner + text[1:-1].replace(" for ", f"\n{inner}for ")], "]"
+    elif opening != "(" and len(lines[0]) > WIDTH:
+        lines = [line for item in items for line in break_line(inner, item, ",")]
+    return [start + opening, *lines, indent + close + end + comment]
 
 
-def break_call(start: str, arguments: Sequence[str], indent: str) -> list[str]:
-    """Return a call of our own, in one line or with its arguments in one."""
-    whole = f"{start}({', '.join(arguments)})"
-    return [whole] if len(whole) <= WIDTH else [f"{start}(", f"{indent}    {', '.join(arguments)}", f"{indent})"]
-
-
-def write_string(text: str) -> str:
-    """Return a text of a file as a string in Python, in ASCII."""
-    made = "".join(
-        char if " " <= char <= "~" and char not in "\"\\'"
-        else f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}" if ord(char) < 65536
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )  # fmt: skip
-    return f'"{made}"'
+def write_head(name: str, parameters: Sequence[str], returned: str) -> str:
+    """Return the head of a method, in one line or with a line for each parameter."""
+    whole = f"    def {name}({', '.join(('self', *parameters))}) -> {returned}:"
+    rows = "".join(f"        {part},\n" for part in ("self", *parameters))
+    return whole if len(whole) <= WIDTH else f"    def {name}(\n{rows}    ) -> {returned}:"
 
 
 def escape_text(text: str) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import copy
 import heapq
-import itertools
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -13,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.immutable import Record
 from sbformat.policies.graph import NORMALIZATION
 from sbformat.policies.pytorch.expressions import (
+    GLOBALS,
     LONGEST,
     Operand,
     break_line,
     fill,
-    make_call,
-    make_literal,
-    parse,
+    number_name,
     render_shape,
-    unparse,
+    write_literal,
     write_node,
 )
 from sbformat.policies.pytorch.modules import CHAIN, CLASS, FLAT, LEAF, Net, Tree
@@ -31,28 +27,28 @@ if TYPE_CHECKING:
 
     from sbformat.policies.graph import Node
 
+EPISODE_START: Final = "episode_start"
+"""The ``module`` of nodes that say whether a state is kept."""
 _INLINE: Final = 52
 """Characters of an expression that becomes a part of another one."""
 _LONG: Final = 78
 """Characters of an expression whose operands are assigned first."""
-
-
-# -- statements ---------------------------------------------------------------------------------------
-
 _HINTS: Final = {
     "policy_net": "latent_pi", "value_net": "latent_vf", "latent_pi": "latent_pi", "features_extractor": "features",
     "pi_features_extractor": "pi_features", "vf_features_extractor": "vf_features", "lstm_actor": "latent_pi",
     "lstm_critic": "latent_vf", "critic": "q_values",
 }  # fmt: skip
 """Variables for the results of modules."""
+_VARIABLE: Final = re.compile(r'"[^"]*"|\b_\w+')
+"""A string, or the mark of a variable: an underscore and letters or digits, which no name of a file begins with."""
 
 
 class Statement(Record):
     """An assignment, or the end of a function."""
 
     targets: tuple[str, ...]
-    """Identifiers that :meth:`Body.write` replaces."""
-    expression: ast.expr
+    """Marks of variables, which :meth:`Body.write` names."""
+    expression: str
     comment: str = ""
     pattern: str = ""
     """How the targets are written, if not as a tuple."""
@@ -68,7 +64,7 @@ class Body:
     """
 
     def __init__(
-        self, tree: Tree, net: Net, results: Sequence[str], values: Mapping[str, ast.expr] | None = None,
+        self, tree: Tree, net: Net, results: Sequence[str], values: Mapping[str, str] | None = None,
         indent: int = 8, size: int | None = None,
     ) -> None:  # fmt: skip
         self.tree, self.net = tree, net
@@ -86,13 +82,27 @@ class Body:
         self._count = Counter(name for item in items for name in item.inputs)
         self._count.update(self._results)
         for item in items:
-            self._add(item)
+            if item.net is None:
+                self._add_node(item.nodes[0])
+            elif item.net.states:
+                self._call_lstm(item.net, item)
+            else:
+                self._call(item.net, item)
 
-    def name(self, value: str, hint: str = "") -> str:
-        """Return a new variable."""
-        made = f"%{len(self.hints)}"
-        self.hints[made] = hint or find_hint(self.tree, value)
-        return made
+    def assign(self, hints: Sequence[str], expression: str, comment: str = "", pattern: str = "") -> tuple[str, ...]:
+        """Add an assignment, and return its variables.
+
+        :param hints: what they are called, if the names are free
+        """
+        targets = tuple(f"_{number}" for number in range(len(self.hints), len(self.hints) + len(hints)))
+        self.hints.update(zip(targets, hints))
+        self.statements.append(Statement(targets, expression, comment, pattern))
+        return targets
+
+    def finish(self, name: str, expression: str, comment: str = "") -> None:
+        """End the function with the result: assigned to a name, or returned if there is none."""
+        self.hints["_result"] = name
+        self.statements.append(Statement(("_result",) * bool(name), expression, comment))
 
     def operand(self, name: str) -> Operand:
         """Return a value as an expression in this module."""
@@ -101,16 +111,13 @@ class Body:
         if name in self.values:
             return Operand(self.values[name], shape, is_batch)
         if name in tree.literals:
-            return Operand(make_literal(tree.literals[name]), (), False)
+            return Operand(write_literal(tree.literals[name]), (), False)
         if name in tree.places:
             net, text = tree.places[name]
-            parts = ["self", *net.path(self.net), net.attributes[text]]
-            return Operand(parse(".".join(parts)), shape, False)
-        node = tree.nodes[name]
-        made = write_node(node, [self.operand(each) for each in node.inputs])
+            return Operand(".".join(["self", *net.path(self.net), net.attributes[text]]), shape, False)
+        made = self._express(tree.nodes[name])
         if tree.reads[name] > 1 or self._measure(made) > _INLINE:
-            hint = "std" if name == tree.graph.sampling.parameters.get("std") else ""
-            made = self.assign(name, made, hint=hint)
+            made = self._assign(name, made, hint="std" * (name == tree.graph.sampling.parameters.get("std")))
         return Operand(made, shape, False)
 
     def describe(self, value: str) -> str:
@@ -118,109 +125,20 @@ class Body:
         shape = self.tree.types[value][1]
         return "(batch, size)" if shape == (self._size,) else render_shape(shape)
 
-    def _measure(self, expression: ast.expr) -> int:
+    def _measure(self, expression: str) -> int:
         """Return about how long an expression will be."""
-        return len(unparse(_Rename(self.hints).visit(copy.deepcopy(expression))))
+        return len(rename(expression, self.hints))
 
-    def assign(self, value: str, expression: ast.expr, *, hint: str = "") -> ast.expr:
-        """Add an assignment, and return the variable."""
-        target = self.name(value, hint)
+    def _express(self, node: Node) -> str:
+        return write_node(node, [self.operand(name) for name in node.inputs])
+
+    def _assign(self, value: str, expression: str, *, hint: str = "") -> str:
+        """Assign a value, and return the variable."""
         comment = self.describe(value) if value not in self.tree.constant else ""
-        self.statements.append(Statement((target,), expression, comment))
-        self.values[value] = ast.Name(target, ast.Load())
+        (self.values[value],) = self.assign([hint or find_hint(self.tree, value)], expression, comment)
         return self.values[value]
 
-    def _add(self, item: Item) -> None:
-        if item.net is None:
-            node = item.nodes[0]
-            if node.op == "Concat" and self._repeat(node):
-                return
-            made = write_node(node, [self.operand(name) for name in node.inputs])
-            if self._measure(made) > self._room:
-                bounded = self.tree.nodes.get(node.inputs[0])  # ``clamp`` is two nodes, which stay together
-                if (
-                    node.op == "Min"
-                    and bounded is not None
-                    and bounded.op == "Max"
-                    and bounded.name in self._unassigned
-                ):
-                    self._assign_all(bounded.inputs)
-                    self.values[bounded.name] = write_node(bounded, [self.operand(name) for name in bounded.inputs])
-                else:
-                    self._assign_all(node.inputs)
-                made = write_node(node, [self.operand(name) for name in node.inputs])
-            self._keep(node.name, made, is_short=self._measure(made) <= _INLINE)
-            return
-        callee = ".".join(["self", *item.net.path(self.net)])
-        if item.net.states:
-            self._call_lstm(item.net, item, callee)
-            return
-        made = make_call(callee, [self.operand(name).x for name in item.inputs])
-        if len(item.outputs) == 1:
-            (value,) = item.outputs
-            users = [user for user in self.tree.users.get(value, []) if user.name in self.tree.forward]
-            owners = [self.tree.owners.get(user.name) for user in users]
-            is_used_here = all(
-                owner is not None and owner.kind != LEAF and owner.is_within(self.net) for owner in owners
-            )
-            is_plain = item.net.kind in (LEAF, CHAIN)
-            is_short = is_used_here and len(users) == 1 and is_plain and self._measure(made) <= _INLINE
-            hint = _HINTS.get(item.net.name, "") if value not in self.tree.fields.values() else ""
-            self._keep(value, made, is_short=is_short or (not users and value in self._results), hint=hint)
-            return
-        targets = tuple(self.name(value) for value in item.outputs)
-        shapes = [self.describe(value) for value in item.outputs]
-        comment = f"{shapes[0]} each" if len(set(shapes)) == 1 else ", ".join(shapes)
-        self.statements.append(Statement(targets, made, comment))
-        self.values.update((value, ast.Name(target, ast.Load())) for value, target in zip(item.outputs, targets))
-
-    def _assign_all(self, names: Iterable[str]) -> None:
-        """Assign the values that are not in a statement yet."""
-        for name in names:
-            if name in self._unassigned and not isinstance(self.values[name], ast.Name):
-                self.assign(name, self.values[name])
-
-    def _repeat(self, node: Node) -> bool:
-        """Write the concatenation of what is computed from each part of a value as a loop; return whether it is one."""
-        ranges: list[tuple[str, int, int]] = []
-        made = [self._express_part(name, ranges) for name in node.inputs]
-        found = list(dict.fromkeys(ranges))
-        sizes = [end - start for _, start, end in found]
-        starts = list(itertools.accumulate(sizes, initial=0))
-        is_loop = (
-            len(made) == len(found) > 1 and all(made) and len({unparse(part) for part in made if part}) == 1
-            and len({base for base, _, _ in found}) == 1 and [start for _, start, _ in found] == starts[:-1]
-            and starts[-1] == self.tree.types[found[0][0]][1][-1]
-        )  # fmt: skip
-        if not is_loop or made[0] is None:
-            return False
-        parts, results = self.name("", "parts"), self.name("", "results")
-        size: Any = sizes[0] if len(set(sizes)) == 1 else sizes
-        self.statements.append(Statement((parts,), fill("x.split(s, -1)", x=self.operand(found[0][0]).x, s=size)))
-        loop: Any = fill("[part for part in parts]", parts=ast.Name(parts, ast.Load()))
-        loop.elt = made[0]
-        self.statements.append(Statement((results,), loop))
-        whole = fill("torch.cat(x, axis)", x=ast.Name(results, ast.Load()), axis=node.attributes["axis"])
-        self._keep(node.name, whole, is_short=True)
-        return True
-
-    def _express_part(self, name: str, ranges: list[tuple[str, int, int]]) -> ast.expr | None:
-        """Return what is computed from a part of a value, if it is from one alone; and add the range of the part."""
-        tree, node = self.tree, self.tree.nodes.get(name)
-        if name in tree.literals:
-            return make_literal(tree.literals[name])
-        if node is None or name in tree.constant or tree.owners[name] is not self.net or node.op == "Concat":
-            return None
-        if node.op == "Slice" and node.attributes["axis"] == -1:
-            ranges.append((node.inputs[0], node.attributes["start"], node.attributes["end"]))
-            return ast.Name("part", ast.Load())
-        parts = [self._express_part(each, ranges) for each in node.inputs]
-        operands = [Operand(part, tree.types[each][1] if each not in tree.literals else (), each not in tree.literals)
-                    for part, each in zip(parts, node.inputs) if part is not None]  # fmt: skip
-        made = write_node(node, operands) if len(operands) == len(parts) else None
-        return made if made is not None and self._measure(made) <= self._room else None
-
-    def _keep(self, value: str, expression: ast.expr, *, is_short: bool, hint: str = "") -> None:
+    def _keep(self, value: str, expression: str, *, is_short: bool, hint: str = "") -> None:
         """Keep a value as an expression that another one takes up, or assign it."""
         is_field = self.net is self.tree.root and value in self.tree.fields.values()
         is_only = [value] == list(self._results)
@@ -229,76 +147,145 @@ class Body:
             self.values[value] = expression
             self._unassigned.add(value)
         else:
-            self.assign(value, expression, hint=hint)
+            self._assign(value, expression, hint=hint)
 
-    def _call_lstm(self, net: Net, item: Item, callee: str) -> None:
-        value, keep = item.inputs[:2]
-        names = [f"state:{name}" for name in net.states]
-        sequence = fill("x.unsqueeze(0)", x=self.operand(value).x)
-        states = [fill("k * s", k=self.operand(keep).x, s=self.values[name]) for name in names]
-        made = make_call(callee, [sequence, ast.Tuple(states, ast.Load())])
-        targets = tuple(self.name("", name) for name in net.states)
-        self.statements.append(Statement(targets, made, "", "_, ({}, {})"))
-        for name, target in zip(names, targets):
-            self.values[name] = ast.Name(target, ast.Load())
-        last = net.nodes[-1].name
-        self._keep(last, fill("h[-1]", h=self.values[names[0]]), is_short=False)
+    def _add_node(self, node: Node) -> None:
+        if node.op == "Concat" and self._repeat(node):
+            return
+        made = self._express(node)
+        if self._measure(made) > self._room:
+            bounded = self.tree.nodes.get(node.inputs[0])  # ``clamp`` is two nodes, which stay together
+            if node.op == "Min" and bounded and bounded.op == "Max" and bounded.name in self._unassigned:
+                self._assign_all(bounded.inputs)
+                self.values[bounded.name] = self._express(bounded)
+            else:
+                self._assign_all(node.inputs)
+            made = self._express(node)
+        self._keep(node.name, made, is_short=self._measure(made) <= _INLINE)
+
+    def _assign_all(self, names: Iterable[str]) -> None:
+        """Assign the values that are not in a statement yet."""
+        for name in names:
+            if name in self._unassigned and not _VARIABLE.fullmatch(self.values[name]):
+                self._assign(name, self.values[name])
+
+    def _repeat(self, node: Node) -> bool:
+        """Write the concatenation of what is computed from each part of a value as a loop; return whether it is one."""
+        ranges: list[tuple[str, int, int]] = []
+        made = {self._express_part(name, ranges) for name in node.inputs}
+        found = sorted(set(ranges), key=ranges.index)
+        bases, starts, ends = ([*column] for column in zip(*found)) if found else ([], [], [])
+        is_loop = (
+            len(made) == len(set(bases)) == 1 and "" not in made and len(found) == len(node.inputs) > 1
+            and [*starts, self.tree.types[bases[0]][1][-1]] == [0, *ends]
+        )  # fmt: skip
+        if is_loop:
+            sizes = [end - start for start, end in zip(starts, ends)]
+            size = sizes[0] if len(set(sizes)) == 1 else sizes
+            (parts,) = self.assign(["parts"], fill("x.split(s, -1)", x=self.operand(bases[0]).x, s=size))
+            (results,) = self.assign(["results"], f"[{made.pop()} for part in {parts}]")
+            whole = fill("torch.cat(x, axis)", x=results, axis=node.attributes["axis"])
+            self._keep(node.name, whole, is_short=True)
+        return is_loop
+
+    def _express_part(self, name: str, ranges: list[tuple[str, int, int]]) -> str:
+        """Return what is computed from a part of a value, if it is from one alone; and add the range of the part."""
+        tree, node = self.tree, self.tree.nodes.get(name)
+        if name in tree.literals:
+            return write_literal(tree.literals[name])
+        if node is None or name in tree.constant or tree.owners[name] is not self.net or node.op == "Concat":
+            return ""
+        if node.op == "Slice" and node.attributes["axis"] == -1:
+            ranges.append((node.inputs[0], node.attributes["start"], node.attributes["end"]))
+            return "part"
+        operands = [
+            Operand(self._express_part(each, ranges), () if each in tree.literals else tree.types[each][1],
+                    each not in tree.literals)
+            for each in node.inputs
+        ]  # fmt: skip
+        made = write_node(node, operands) if all(operand.x for operand in operands) else ""
+        return made if self._measure(made) <= self._room else ""
+
+    def _call(self, net: Net, item: Item) -> None:
+        """Add the call of a module."""
+        callee = ".".join(["self", *net.path(self.net)])
+        made = fill(f"{callee}(*operands)", operands=[self.operand(name).x for name in item.inputs])
+        if len(item.outputs) == 1:
+            (value,) = item.outputs
+            users = [user for user in self.tree.users.get(value, []) if user.name in self.tree.forward]
+            owners = [self.tree.owners.get(user.name) for user in users]
+            is_used_here = all(owner and owner.kind != LEAF and owner.is_within(self.net) for owner in owners)
+            is_short = is_used_here and len(users) == 1 and net.kind in (LEAF, CHAIN)
+            is_short = (is_short and self._measure(made) <= _INLINE) or (not users and value in self._results)
+            hint = _HINTS.get(net.name, "") if value not in self.tree.fields.values() else ""
+            self._keep(value, made, is_short=is_short, hint=hint)
+        else:
+            shapes = [self.describe(value) for value in item.outputs]
+            comment = f"{shapes[0]} each" if len(set(shapes)) == 1 else ", ".join(shapes)
+            targets = self.assign([find_hint(self.tree, value) for value in item.outputs], made, comment)
+            self.values.update(zip(item.outputs, targets))
+
+    def _call_lstm(self, net: Net, item: Item) -> None:
+        callee = ".".join(["self", *net.path(self.net)])
+        value, keep = (self.operand(name).x for name in item.inputs[:2])
+        states = [f"state:{name}" for name in net.states]
+        parts = {"x": value, "k": keep, "h": self.values[states[0]], "c": self.values[states[1]]}
+        made = fill(f"{callee}(x.unsqueeze(0), (k * h, k * c))", **parts)
+        self.values.update(zip(states, self.assign(net.states, made, pattern="_, ({}, {})")))
+        self._keep(net.nodes[-1].name, f"{self.values[states[0]]}[-1]", is_short=False)
 
     # -- text -----------------------------------------------------------------------------------------
 
-    def write(self, taken: Iterable[str], parameters: Mapping[str, str] = {}) -> list[str]:
+    def write(self, taken: Iterable[str], parameters: Mapping[str, str] = {}) -> str:
         """Return the lines: variables get their names here, so that a name is used again when its value is not.
 
-        :param taken: names that no variable may have
+        :param taken: names that no variable may have, beside those of the module
         :param parameters: names of variables that are parameters of the function
         """
         self._drop_unused()
-        last: dict[str, int] = {}
+        last: dict[str, int] = {}  # the statement that reads a variable last
         for at, statement in enumerate(self.statements):
-            for node in ast.walk(statement.expression):
-                if isinstance(node, ast.Name):
-                    last[node.id] = at
+            last.update(dict.fromkeys(list_variables(statement.expression), at))
             for target in statement.targets:
                 last.setdefault(target, at)
-        holders = dict.fromkeys(taken, len(self.statements))
-        holders.update({name: last.get(variable, -1) for variable, name in parameters.items()})
+        ends = dict.fromkeys({"self", *taken, *GLOBALS}, len(self.statements))  # where each name is free
+        ends.update({name: last.get(variable, -1) for variable, name in parameters.items()})
         names, lines = dict(parameters), []
         for at, statement in enumerate(self.statements):
-            renamed: Any = _Rename(names).visit(copy.deepcopy(statement.expression))
-            found = []
+            text = rename(statement.expression, names)
+            found: list[str] = []
             for target in statement.targets:
-                hint = self.hints[target]
-                options = (hint if number == 1 else f"{hint}_{number}" for number in itertools.count(1))
-                name = next(name for name in options if holders.get(name, -1) <= at and name not in found)
-                found.append(name)
-                holders[name], names[target] = last[target], name
-                if last[target] == at:
-                    holders[name] = at
-            if statement.targets:
-                left = (statement.pattern or ", ".join(["{}"] * len(found))).format(*found) + " = "
-            else:
-                left = "return "
-            lines += break_line(" " * self._indent + left, renamed, statement.comment)
-        return lines
+                taken = [name for name, end in ends.items() if end > at]
+                names[target] = number_name(self.hints[target], [*taken, *found])
+                ends[names[target]] = last[target]
+                found.append(names[target])
+            left = (statement.pattern or ", ".join(["{}"] * len(found))).format(*found)
+            lines += break_line(
+                " " * self._indent + (f"{left} = " if found else "return "),
+                text,
+                comment=f"  # {statement.comment}" * bool(statement.comment),
+            )
+        return "\n".join(lines)
 
     def _drop_unused(self) -> None:
         """Remove assignments that nothing reads: a loop reads the whole value instead of its parts."""
-        read: set[str] = set()
+        read = {"_result"}
         kept = []
         for statement in reversed(self.statements):
-            if not statement.targets or "%result" in statement.targets or not read.isdisjoint(statement.targets):
-                read.update(node.id for node in ast.walk(statement.expression) if isinstance(node, ast.Name))
+            if not statement.targets or not read.isdisjoint(statement.targets):
+                read.update(list_variables(statement.expression))
                 kept.append(statement)
         self.statements[:] = reversed(kept)
 
 
-class _Rename(ast.NodeTransformer):
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
+def rename(expression: str, names: Mapping[str, str]) -> str:
+    """Return an expression with names instead of marks of variables."""
+    return _VARIABLE.sub(lambda found: names.get(found[0], found[0]), expression)
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self._names.get(node.id, node.id)
-        return node
+
+def list_variables(expression: str) -> list[str]:
+    """Return the marks of the variables that an expression reads."""
+    return [found for found in _VARIABLE.findall(expression) if found[0] == "_"]
 
 
 def find_hint(tree: Tree, value: str) -> str:
@@ -314,24 +301,23 @@ def find_hint(tree: Tree, value: str) -> str:
         words = re.findall(r"[A-Za-z0-9]+", item.key or "")
         return item.role if item.key is None else "_".join(["observation", *words])[:LONGEST].strip("_")
     second = tree.nodes.get(node.inputs[-1])
-    hint = ""
     if node.module == EPISODE_START:
-        hint = "keep"
-    elif node.op == "Sub" and second is not None and second.op == "ReduceLogSumExp":
-        hint = "log_probs"
-    elif value in tree.acting:
-        hint = "action"
-    elif node.module.startswith(("observation", NORMALIZATION)):
+        return "keep"
+    if node.op == "Sub" and second is not None and second.op == "ReduceLogSumExp":
+        return "log_probs"
+    if value in tree.acting:
+        return "action"
+    if node.module.startswith(("observation", NORMALIZATION)):
         known = [name for name in node.inputs if name not in tree.constant]
-        hint = find_hint(tree, known[0]) if known else ""
+        if known:
+            return find_hint(tree, known[0])
     owner = tree.owners.get(value)
     while owner is not None and owner.kind == LEAF and owner.parent is not None and owner.parent.kind == CHAIN:
         owner = owner.parent
-    return hint or (_HINTS.get(owner.name, "") if owner is not None and owner.kind != CLASS else "") or "x"
+    return _HINTS.get(owner.name, "x") if owner is not None and owner.kind != CLASS else "x"
 
 
-EPISODE_START: Final = "episode_start"
-"""The ``module`` of nodes that say whether a state is kept."""
+# -- the order of statements --------------------------------------------------------------------------
 
 
 class Item(Record):
@@ -351,53 +337,48 @@ def order_items(tree: Tree, net: Net, nodes: Sequence[Node]) -> list[Item]:
             callee = _find_callee(tree.owners[node.name], net)
             groups.setdefault(node.name if callee is None or callee.is_layer else callee, []).append(node)
         makers = {node.name: key for key, group in groups.items() for node in group}
-        items = {key: _make_item(tree, net, group) for key, group in groups.items()}
-        ordered = _sort_items(items, makers)
-        if len(ordered) == len(items):
-            return list(ordered.values())
-        for key in items.keys() - ordered.keys():
+        reads = {
+            key: {makers[name] for node in group for name in node.inputs if name in makers} - {key}
+            for key, group in groups.items()
+        }
+        ordered = _sort(reads)
+        if len(ordered) == len(groups):
+            return [_make_item(tree, net, groups[key]) for key in ordered]
+        for key in groups.keys() - set(ordered):
             if isinstance(key, Net):
                 key.kind = FLAT
 
 
-def _sort_items(items: Mapping[Any, Item], makers: Mapping[str, Any]) -> dict[Any, Item]:
-    """Return items after those that they read, otherwise in their order; without those that read one another."""
-    keys = list(items)
+def _sort(reads: Mapping[Any, set[Any]]) -> list[Any]:
+    """Return keys after those that they read, otherwise in their order; without those that read one another."""
+    keys = list(reads)
     places = {key: place for place, key in enumerate(keys)}
-    reads = [{places[makers[name]] for name in _list_read(items[key]) if name in makers} for key in keys]
-    readers: list[list[int]] = [[] for _ in keys]
-    for place, others in enumerate(reads):
+    readers: dict[Any, list[Any]] = {}
+    for key, others in reads.items():
         for other in others:
-            readers[other].append(place)
-    missing = [len(others) for others in reads]
-    ready = [place for place, count in enumerate(missing) if not count]  # sorted, and so a heap
-    ordered: dict[Any, Item] = {}
+            readers.setdefault(other, []).append(key)
+    missing = {key: len(others) for key, others in reads.items()}
+    ready = [places[key] for key in keys if not missing[key]]  # sorted, and so a heap
+    ordered = []
     while ready:
-        place = heapq.heappop(ready)
-        ordered[keys[place]] = items[keys[place]]
-        for reader in readers[place]:
+        ordered.append(keys[heapq.heappop(ready)])
+        for reader in readers.get(ordered[-1], ()):
             missing[reader] -= 1
             if not missing[reader]:
-                heapq.heappush(ready, reader)
+                heapq.heappush(ready, places[reader])
     return ordered
 
 
 def _make_item(tree: Tree, net: Net, nodes: Sequence[Node]) -> Item:
     callee, first = _find_callee(tree.owners[nodes[0].name], net), nodes[0]
     if callee is None:
-        return Item(
-            None, tuple(nodes), tuple(name for name in first.inputs if name not in tree.constant), (first.name,)
-        )
+        inputs = [name for name in first.inputs if name not in tree.constant]
+        return Item(None, tuple(nodes), tuple(inputs), (first.name,))
     if callee.states:
         keep = first.inputs[0]  # of both states
         return Item(callee, tuple(nodes), (nodes[2].inputs[0], keep, keep), (nodes[-1].name,))
     inputs, outputs = tree.find_ends(callee, nodes)
     return Item(callee, tuple(nodes), tuple(inputs), (first.name,) if callee.is_layer else tuple(outputs))
-
-
-def _list_read(item: Item) -> Iterable[str]:
-    own = {node.name for node in item.nodes}
-    return [name for node in item.nodes for name in node.inputs if name not in own]
 
 
 def _find_callee(owner: Net, net: Net) -> Net | None:
