@@ -17,7 +17,7 @@ from sbformat.errors import escape
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import NORMALIZATION, find_users
-from sbformat.policies.operators import OPERATORS
+from sbformat.policies.operators import COMPOSED, OPERATORS
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
 
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 
 _ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
-_COMPOSED: Final = {
-    "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
-    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
-    "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
-}  # fmt: skip
-"""Operators that are an activation of torch together."""
 _PARAMETERS: Final = {"log_std": "log standard deviation"}
 """What a parameter is that is an output as it is stored."""
 _ATTRIBUTES: Final = 4
@@ -197,7 +191,7 @@ class _Summarizer:
 
     def _activate(self, layer: Layer, group: _Group) -> Layer:
         operators = " ".join(node.op for node in group.nodes)
-        activation = _ACTIVATIONS.get(operators) or _COMPOSED.get(operators) or _list_operators(group)
+        activation = _ACTIVATIONS.get(operators) or COMPOSED.get(operators) or _list_operators(group)
         addresses, count = self._weigh(group)
         return layer._replace(
             activation=activation if layer.activation is None else f"{layer.activation}, {activation}",

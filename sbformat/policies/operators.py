@@ -466,6 +466,13 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 }  # fmt: skip
 """The operators, by name. ``Call`` runs in Python alone, and is never exported."""
 
+COMPOSED: Final[Mapping[str, str]] = {
+    "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
+    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU", "Neg Softmax": "Softmin(-1)",
+    "Mul Mul Mul Add Mul Tanh Mul Add Mul": 'GELU(approximate="tanh")',
+}  # fmt: skip
+"""Activations of ``torch.nn`` that are several operators, in order."""
+
 
 # -- operators made of others -------------------------------------------------------------------------
 

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.policies.export.parts import find_raw_action
-from sbformat.policies.graph import NORMALIZATION, find_users
-from sbformat.policies.operators import OPERATORS
-from sbformat.policies.pytorch.expressions import (
-    OWN,
-    make_identifier,
-    split_path,
-)
+from sbformat.policies.graph import NORMALIZATION, find_users, prune_nodes
+from sbformat.policies.operators import COMPOSED, OPERATORS
+from sbformat.policies.pytorch.expressions import OWN, make_identifier, number_name, split_path
 from sbformat.policies.run.program import fold_nodes
 from sbformat.pth.values import TensorInfo
 
@@ -42,12 +38,6 @@ _LSTM: Final = (
     "Mul", "Mul", "Add", "Tanh", "Mul",
 )  # fmt: skip
 """The operators of a layer of an LSTM, in order."""
-_COMPOSED: Final = {
-    "Sigmoid Mul": "nn.SiLU()", "Softplus Tanh Mul": "nn.Mish()", "Neg Softplus Neg": "nn.LogSigmoid()",
-    "Tanh Sub": "nn.Tanhshrink()", "HardSigmoid Mul": "nn.Hardswish()", "Mul Erf Mul Add Mul": "nn.GELU()",
-    "Mul Mul Mul Add Mul Tanh Mul Add Mul": 'nn.GELU(approximate="tanh")', "Neg Softmax": "nn.Softmin(-1)",
-}  # fmt: skip
-"""Activations that are several operators."""
 
 
 class Net:
@@ -68,6 +58,8 @@ class Net:
         """Of parameters, by their names."""
         self.is_layer = False
         """Whether it is called for each of its nodes, whose operands after the first are its weights."""
+        self.weights: dict[str, str] = {}
+        """Of a layer: values by the names that torch has for them."""
         self.states: tuple[str, ...] = ()
         """Of an LSTM: the names of its states."""
 
@@ -114,9 +106,10 @@ class Tree:
         self.owners: dict[str, Net] = {}
         self.places: dict[str, tuple[Net, str]] = {}
         """The module and name of each weight that is a parameter or buffer."""
-        self.stored: dict[str, tuple[str, bool]] = {}  # by the key of the state dict: a value, and whether transposed
+        self.stored: dict[str, str] = {}
+        """Values by the keys of the state dict."""
+        self._turned: set[str] = set()  # weights that torch.nn has transposed
         self._folded: set[str] = set()  # nodes that only bring a weight into the form of torch.nn
-        self._leaves: list[tuple[Net, dict[str, tuple[str, bool]]]] = []
         self._find_act()
         self._find_lstms()
         self._find_layers()
@@ -136,64 +129,52 @@ class Tree:
         graph, sampling = self.graph, self.graph.sampling
         self.fields: dict[str, str] = {name: value for name, value in graph.outputs.items() if name != "action"}
         self.acting: set[str] = set()
-        self.forward: set[str] = set()
-        if "action" in graph.outputs:
-            for name, value in sampling.parameters.items():
-                if value not in self.fields.values() and value not in self.constant:
-                    self.fields[name] = value
         self.drawn = {sampling.replaces} - {"", *self.constant}
         for node in graph.nodes:
             if not self.drawn.isdisjoint(node.inputs):
                 self.drawn.add(node.name)
-        for is_last in (False, True):
-            self.forward = self._find_needed([*self.fields.values(), *(state.output for state in graph.states)])
-            if "action" not in graph.outputs:
-                return
-            self.acting, frontier = self._trace_action()
-            observed_roles = {item.role for item in graph.inputs}
-            reads = {name for node in self.acting for name in self.nodes[node].inputs}
-            has_layer = any(isinstance(getattr(graph.weights.get(name), "source", None), TensorInfo) for name in reads)
-            observed = {item.name for item in graph.inputs if item.role != "action_masks"} & reads
-            if (has_layer or observed) and not is_last:
-                self.fields["raw_action"] = find_raw_action(graph)
-                continue
-            names = iter(
-                [
-                    "raw_action" if "action_masks" not in observed_roles else "unmasked",
-                    *(f"value_{number}" for number in range(2, len(frontier) + 2)),
-                ]
-            )
-            for value in frontier:
-                if value not in self.fields.values() and value in self.nodes:
-                    self.fields[next(name for name in names if name not in self.fields)] = value
+        if "action" not in graph.outputs:
+            self.forward = self._find_needed()
             return
+        for name, value in sampling.parameters.items():
+            if value not in self.fields.values() and value not in self.constant:
+                self.fields[name] = value
+        frontier = self._trace_action()
+        roles = {item.name: item.role for item in graph.inputs}
+        weights = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
+        reads = {name for node in self.acting for name in self.nodes[node].inputs}
+        if any(name in weights or roles.get(name, "action_masks") != "action_masks" for name in reads):
+            self.fields["raw_action"] = find_raw_action(graph)
+            frontier = self._trace_action()
+        first = "unmasked" if "action_masks" in roles.values() else "raw_action"
+        names = [first, *(f"value_{number}" for number in range(2, len(frontier) + 2))]
+        others = [value for value in frontier if value not in self.fields.values() and value in self.nodes]
+        self.fields |= zip([name for name in names if name not in self.fields], others)
 
-    def _find_needed(self, values: Iterable[str]) -> set[str]:
-        needed = set(values)
-        for node in reversed(self.graph.nodes):
-            if node.name in needed:
-                needed.update(node.inputs)
-        return needed & self.nodes.keys()
+    def _find_needed(self) -> set[str]:
+        """Return the nodes that ``forward`` computes."""
+        nodes, _ = prune_nodes(self.graph.nodes, [*self.fields.values(), *(row.output for row in self.graph.states)])
+        return {node.name for node in nodes}
 
-    def _trace_action(self) -> tuple[set[str], list[str]]:
-        """Return the nodes between the results of ``forward`` and the action, and the results that they read."""
-        strict = self.drawn - {self.graph.sampling.replaces}
-        found: set[str] = set()
+    def _trace_action(self) -> list[str]:
+        """Set the nodes of ``forward`` and ``act``; return the results of the one that the other reads."""
+        self.forward, self.acting = self._find_needed(), set()
+        drawn = self.drawn - {self.graph.sampling.replaces}
         frontier: dict[str, None] = {}
         pending = [self.graph.outputs["action"]]
         while pending:
             name = pending.pop()
-            if name in found or name in self.constant:
+            if name in self.acting or name in self.constant:
                 continue
-            is_moved = name in self.nodes and OPERATORS[self.nodes[name].op].moves and len(self.nodes[name].inputs) == 1
-            if name not in self.nodes or (
-                name in self.forward and name not in strict and (not is_moved or name in self.fields.values())
-            ):
+            node = self.nodes.get(name)
+            is_moved = node is not None and OPERATORS[node.op].moves and len(node.inputs) == 1
+            is_moved = is_moved and name not in self.fields.values()
+            if node is None or (name in self.forward and name not in drawn and not is_moved):
                 frontier[name] = None
-                continue
-            found.add(name)
-            pending += reversed(self.nodes[name].inputs)
-        return found, list(frontier)
+            else:
+                self.acting.add(name)
+                pending += reversed(node.inputs)
+        return list(frontier)
 
     # -- layers ---------------------------------------------------------------------------------------
 
@@ -214,26 +195,31 @@ class Tree:
     def _add_lstm(self, module: str, layers: Sequence[Sequence[Node]], states: Mapping[str, list[str]]) -> None:
         inputs = [[layer[at].inputs[1] for layer in layers] for at in (0, 1)]
         names = tuple(name for wanted in inputs for name, found in states.items() if found == wanted)
-        stored: dict[str, tuple[str, bool]] = {}
-        value, keep = layers[0][2].inputs[0], layers[0][0].inputs[0]
-        for at, layer in enumerate(layers):
-            for way, gemm in zip(("ih", "hh"), layer[2:4]):
-                for part, operand in zip(("weight", "bias"), gemm.inputs[1:]):
-                    stored[f"{part}_{way}_l{at}"] = operand, False
-            if layer[2].inputs[0] != value or {layer[0].inputs[0], layer[1].inputs[0]} != {keep}:
-                return
-            value = layer[-1].name
-        is_known = all(module_name == f"{module}.{name}" for name, (module_name, _) in stored.items())
+        first = layers[0][2]
+        values = [first.inputs[0], *(layer[-1].name for layer in layers)]
+        weights = {
+            f"{part}_{way}_l{at}": operand
+            for at, layer in enumerate(layers)
+            for way, gemm in zip(("ih", "hh"), layer[2:4])
+            for part, operand in zip(("weight", "bias"), gemm.inputs[1:])
+        }
+        is_chain = [layer[2].inputs[0] for layer in layers] == values[:-1]
+        is_known = all(value == f"{module}.{name}" for name, value in weights.items())
+        keeps = {node.inputs[0] for layer in layers for node in layer[:2]}
         path = split_path(module)
-        if not is_known or len(path) != 1 or len(names) != 2 or self.types[value][0] != "float32":
-            return
-        net, (hidden, size) = self.root.find(path), self.types[layers[0][2].inputs[1]][1]
-        net.kind, net.states = LEAF, names
-        options = f", num_layers={len(layers)}" * (len(layers) > 1) + ", bias=False" * (len(layers[0][2].inputs) == 2)
-        net.constructor = f"nn.LSTM({size}, {hidden // 4}{options})"
-        net.nodes = [node for layer in layers for node in layer]
-        self._leaves.append((net, stored))
-        self.owners.update((node.name, net) for node in net.nodes)
+        is_float = self.types[values[-1]][0] == "float32"
+        if is_chain and is_known and is_float and len(path) == len(keeps) == 1 and len(names) == 2:
+            rows, size = self.types[first.inputs[1]][1]
+            options = f", num_layers={len(layers)}" * (len(layers) > 1) + ", bias=False" * (len(first.inputs) == 2)
+            nodes = [node for layer in layers for node in layer]
+            self._add_leaf(path, nodes, f"nn.LSTM({size}, {rows // 4}{options})", weights).states = names
+
+    def _add_leaf(self, path: Sequence[str], nodes: list[Node], constructor: str, weights: dict[str, str]) -> Net:
+        """Make nodes a module of torch, and return it."""
+        net = self.root.find(path)
+        net.kind, net.nodes, net.constructor, net.weights = LEAF, nodes, constructor, weights
+        self.owners.update((node.name, net) for node in nodes)
+        return net
 
     def _find_layers(self) -> None:
         found: dict[tuple[Any, ...], list[Node]] = {}
@@ -257,13 +243,10 @@ class Tree:
             own_path = (*path, *split_path(chains[0][0])[-1:]) if counts[path] > 1 or is_around else path
             while self.root.find(own_path).kind == LEAF or self.root.find(own_path).children:
                 own_path = (*own_path[:-1], f"{own_path[-1]}_")
-            net = self.root.find(own_path)
-            net.kind, net.constructor, net.nodes, net.is_layer = LEAF, constructor, list(nodes), True
-            is_turned = nodes[0].op == "Gemm" and not nodes[0].attributes["transB"]
-            operands = zip(("weight", "bias"), nodes[0].inputs[1:])
-            stored = {name: (value, is_turned and name == "weight") for name, value in operands}
-            self._leaves.append((net, stored))
-            self.owners.update((node.name, net) for node in nodes)
+            weights = dict(zip(("weight", "bias"), nodes[0].inputs[1:]))
+            self._add_leaf(own_path, nodes, constructor, weights).is_layer = True
+            if nodes[0].op == "Gemm" and not nodes[0].attributes["transB"]:
+                self._turned.add(weights["weight"])
             self._folded.update(name for chain in chains for name in chain[1:])
 
     def _trace_weight(self, name: str) -> list[str]:
@@ -331,22 +314,17 @@ class Tree:
         for name, weight in self.graph.weights.items():
             if name not in outside or name in self.literals:
                 continue
-            if not isinstance(weight.source, TensorInfo):
+            net, path = self.root, split_path(name)
+            if isinstance(weight.source, TensorInfo):
+                while len(path) > 1 and net.find(path[:1]).kind != LEAF:
+                    net, path = net.find(path[:1]), path[1:]
+                text = "_".join(path)
+            else:
                 words = re.findall(r"[A-Za-z0-9]+", (weight.address or "constant").partition(":")[2] or "constant")
                 is_bound = weight.address in ("data:action_space/low", "data:action_space/high")
                 text = f"action_{words[-1]}" if is_bound else "_".join(["stored", *words])
                 if weight.address and weight.address.startswith(f"{NORMALIZATION}:"):
                     text = "_".join(["observation", *words[2:]])
-                self.places[name] = self.root, text
-                self.root.parameters.setdefault(text, name)
-                while self.root.parameters[self.places[name][1]] != name:
-                    self.places[name] = self.root, f"{self.places[name][1]}_"
-                    self.root.parameters.setdefault(self.places[name][1], name)
-                continue
-            path, net = split_path(name), self.root
-            while len(path) > 1 and net.find(path[:1]).kind != LEAF:
-                net, path = net.find(path[:1]), path[1:]
-            text = "_".join(path)
             while text in net.parameters or text in net.children:
                 text += "_"
             net.parameters[text] = name
@@ -418,7 +396,8 @@ class Tree:
                 elif value != expected:
                     return ""
             return f"nn.{row.activation}({', '.join(given)})" if isfinite(sum(node.attributes.values())) else ""
-        return _COMPOSED.get(operators, "")
+        made = COMPOSED.get(operators, "")
+        return f"nn.{made}" + "()" * (")" not in made) if made else ""
 
     def list_nodes(self, net: Net) -> list[Node]:
         """Return the nodes of a module and those within it that ``forward`` computes, in order."""
@@ -489,11 +468,10 @@ class Tree:
             for child in net.children.values():
                 child.attribute = make_identifier(child.name, "module", taken)
                 taken.add(child.attribute)
-        for net, stored in self._leaves:
-            for name, (value, is_turned) in stored.items():
-                self.stored[".".join([*net.path(), name])] = value, is_turned
-        for value, (net, text) in self.places.items():
-            self.stored[".".join([*net.path(), net.attributes[text]])] = value, False
+        for net in self.root.walk():
+            own_values = {net.attributes[text]: value for text, value in net.parameters.items()}
+            for name, value in {**net.weights, **own_values}.items():
+                self.stored[".".join([*net.path(), name])] = value
 
     def is_trained(self, name: str) -> bool:
         """Return whether a weight is a parameter."""
@@ -508,9 +486,8 @@ class Tree:
         known: dict[str, Array] = {name: weights[name] for node in folded for name in node.inputs if name not in own}
         fold_nodes(folded, known)
         made = {}
-        for key, (value, is_turned) in self.stored.items():
+        for key, value in self.stored.items():
             array = known[value] if value in known else weights[value]
-            made[key] = np.ascontiguousarray(array.T if is_turned else array).reshape(
-                array.T.shape if is_turned else array.shape
-            )
+            array = array.T if value in self._turned else array
+            made[key] = np.ascontiguousarray(array).reshape(array.shape)
         return made
