@@ -61,7 +61,7 @@ from sbformat.policies.pytorch.statements import Body, find_hint
 from sbformat.policies.run.policy import EpsilonGreedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
@@ -178,11 +178,11 @@ class Writer:
         for state in graph.states:
             self.states.setdefault(state.name, []).append(state)
         self.is_single_state = list(self.states) == ["state"]
-        self.facts = {*self.roles, *self.states} - {"state"}
-        self.facts |= {"dict"} if key is not None else set()
-        self.facts |= {"act"} if "action" in graph.outputs else set()
-        self.facts |= {"states"} if self.states else set()
-        self.facts |= {"several states"} if self.states and not self.is_single_state else set()
+        facts = {
+            "dict": key is not None, "act": "action" in graph.outputs, "states": bool(self.states),
+            "several states": bool(self.states) and not self.is_single_state,
+        }  # fmt: skip
+        self.facts = {*self.roles, *(fact for fact, is_true in facts.items() if is_true)}
 
     def write(self, title: str, stem: str) -> str:
         """Return the text of the module.
@@ -287,9 +287,22 @@ class Writer:
         if sizes and "act" in self.facts:
             noise = f'self.register_buffer("noise", torch.randn(1, {sizes}), persistent=False)'
             init += break_line("        ", noise)
+        observations = [
+            f"    observation{'' if item.key is None else f', {escape_text(item.key)[:40]}'}: "
+            f"{item.dtype} {render_shape(item.shape)}"
+            for item in self.observations
+        ]
+        states = [
+            f"    {'state' if self.is_single_state else f'state, {name}'}: "
+            f"float32 ({', '.join(self._size_state(group, 'batch'))})"
+            for name, group in self.states.items()
+        ]
+        action = graph.output("action") if "act" in self.facts else None
         parts = [write_part(
-            "policy", kind=_KINDS[kind] if "act" in self.facts else "The networks of a policy.",
-            ports="\n".join(self._describe_ports()), init="\n".join(init), forward=self._write_main(),
+            "policy", self.facts, kind=_KINDS[kind] if action else "The networks of a policy.",
+            observations="\n".join(observations), states="\n".join(states), init="\n".join(init),
+            masks=render_shape(self.roles["action_masks"].shape) if "action_masks" in self.roles else "",
+            action=f"{action.dtype} {render_shape(action.shape)}" if action else "", forward=self._write_main(),
         )]  # fmt: skip
         if self.states:
             parts.append(self._write_initial_state())
@@ -297,23 +310,6 @@ class Writer:
             parts.append(self._write_act())
             parts += [write_part("reset_noise", sizes=sizes)] * (kind == "gsde")
         return "\n".join(parts)
-
-    def _describe_ports(self) -> Iterator[str]:
-        """Yield a line of the docstring for each input, and for the action."""
-        for item in self.observations:
-            name = "observation" if item.key is None else f"observation, {escape_text(item.key)[:40]}"
-            yield f"    {name}: {item.dtype} {render_shape(item.shape)}"
-        if "action_masks" in self.roles:
-            shape = render_shape(self.roles["action_masks"].shape)
-            yield f"    action_masks: bool {shape}, False for a choice that is excluded"
-        for name, group in self.states.items():
-            label = "state" if self.is_single_state else f"state, {name}"
-            yield f"    {label}: float32 ({', '.join(self._size_state(group, 'batch'))})"
-        if "episode_start" in self.roles:
-            yield "    episode_start: float32 (batch,), 1 where an episode starts"
-        if "act" in self.facts:
-            action = self.graph.output("action")
-            yield f"    action: {action.dtype} {render_shape(action.shape)}"
 
     def _size_state(self, group: Sequence[State], batch: str) -> list[str]:
         """Return the shape of a state, whose first axis is that of the layers unless it is the only one."""

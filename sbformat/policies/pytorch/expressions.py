@@ -85,14 +85,9 @@ def write_literal(value: Any) -> str:
 
 
 def write_string(text: str) -> str:
-    """Return a text of a file as a string in Python, in ASCII; no quote or backslash of it remains."""
-    made = "".join(
-        char if " " <= char <= "~" and char not in "\"\\'"
-        else f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}" if ord(char) < 65536
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )  # fmt: skip
-    return f'"{made}"'
+    """Return a text of a file as a string in Python, in ASCII; no quote of it remains."""
+    escaped = text.encode("unicode_escape").decode("ascii")
+    return '"' + escaped.replace('"', "\\x22") + '"'
 
 
 def is_number(text: str) -> bool:
@@ -250,18 +245,13 @@ def write_convolution(node: Node, x: Operand, *weights: Operand) -> str:
 # -- names --------------------------------------------------------------------------------------------
 
 _MODULE: Final = frozenset({
-    "T_destination", "add_module", "apply", "bfloat16", "bool", "buffers", "call_super_init", "children", "compile",
-    "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer",
-    "get_extra_state", "get_parameter", "get_submodule", "half", "hpu", "ipu", "load_state_dict", "modules", "mtia",
-    "named_buffers", "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook",
-    "register_buffer", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
-    "register_full_backward_pre_hook", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook",
-    "register_module", "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook",
-    "requires_grad_", "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty", "train",
-    "training", "type", "xpu", "zero_grad", "code", "code_with_constants", "define", "forward_magic_method",
-    "get_debug_state", "graph", "graph_for", "inlined_graph", "original_name", "save", "save_to_buffer",
+    "T_destination", "apply", "bfloat16", "bool", "buffers", "children", "code", "code_with_constants", "compile",
+    "cpu", "cuda", "define", "double", "eval", "extra_repr", "float", "forward", "forward_magic_method", "graph",
+    "graph_for", "half", "hpu", "inlined_graph", "ipu", "modules", "mtia", "original_name", "parameters", "save", "state_dict",
+    "to", "to_empty", "train", "training", "type", "xpu",
 })  # fmt: skip
-"""Attributes of ``nn.Module`` and ``torch.jit.ScriptModule``."""
+"""Attributes of ``nn.Module`` and ``torch.jit.ScriptModule``; the others begin with a verb."""
+_VERB: Final = re.compile("(add|call|dump|get|load|named|register|requires|save|set|share|zero)_")
 OWN: Final = frozenset(["load", "act", "reset_noise", "initial_state", "noise", "action_low", "action_high"])
 GLOBALS: Final = frozenset({
     "F", "Final", "NamedTuple", "Outputs", "Policy", "State", "Tensor", "load_file", "math", "nn", "part", "torch",
@@ -276,10 +266,10 @@ def make_identifier(text: str, prefix: str, taken: Iterable[str] = ()) -> str:
     >>> make_identifier("pi_fc0", "module"), make_identifier("train", "module"), make_identifier("a'; b", "module")
     ('pi_fc0', 'module_train', 'module_a_b')
     """
-    reserved = _MODULE | OWN | {"self", *taken}
-    is_safe = _SAFE.fullmatch(text) and len(text) <= LONGEST and "__" not in text
+    reserved = _MODULE | OWN | {"self", *keyword.kwlist, *keyword.softkwlist, *taken}
+    is_safe = _SAFE.fullmatch(text) and len(text) <= LONGEST and "__" not in text and not _VERB.match(text)
     made = text
-    if not is_safe or keyword.iskeyword(text) or keyword.issoftkeyword(text) or text in reserved:
+    if not is_safe or text in reserved:
         made = "_".join([prefix, *re.findall(r"[A-Za-z0-9]+", text)])[:LONGEST].strip("_")
     return number_name(made, reserved)
 

@@ -13,12 +13,12 @@ import numpy as np
 from sbformat.policies.export.parts import find_raw_action
 from sbformat.policies.graph import NORMALIZATION, find_users, prune_nodes
 from sbformat.policies.operators import COMPOSED, OPERATORS
-from sbformat.policies.pytorch.expressions import OWN, make_identifier, number_name, split_path
+from sbformat.policies.pytorch.expressions import make_identifier, split_path
 from sbformat.policies.run.program import fold_nodes
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph, Node, Weight
@@ -108,6 +108,7 @@ class Tree:
         """The module and name of each weight that is a parameter or buffer."""
         self.stored: dict[str, str] = {}
         """Values by the keys of the state dict."""
+        self._bounds: set[str] = set()  # parameters that are the bounds of the action space
         self._turned: set[str] = set()  # weights that torch.nn has transposed
         self._folded: set[str] = set()  # nodes that only bring a weight into the form of torch.nn
         self._find_act()
@@ -323,6 +324,7 @@ class Tree:
                 words = re.findall(r"[A-Za-z0-9]+", (weight.address or "constant").partition(":")[2] or "constant")
                 is_bound = weight.address in ("data:action_space/low", "data:action_space/high")
                 text = f"action_{words[-1]}" if is_bound else "_".join(["stored", *words])
+                self._bounds |= {text} if is_bound else set()
                 if weight.address and weight.address.startswith(f"{NORMALIZATION}:"):
                     text = "_".join(["observation", *words[2:]])
             while text in net.parameters or text in net.children:
@@ -407,27 +409,23 @@ class Tree:
     def find_ends(self, net: Net, nodes: Sequence[Node]) -> tuple[list[str], list[str]]:
         """Return the values from outside that nodes of a module read, and those of theirs that are used outside."""
         own = {node.name for node in nodes}
-        inputs: dict[str, None] = {}
-        for node in nodes:
-            for name in self._list_inputs(node):
-                inputs.update(dict.fromkeys(self._find_outer(name, net, own)))
         needed = {*self.fields.values(), *(state.output for state in self.graph.states)}
-        outputs = [node.name for node in nodes if node.name in needed
-                   or any(user.name in self.forward - own for user in self.users.get(node.name, []))]  # fmt: skip
+        others = self.forward - own
+        inputs: dict[str, None] = {}
+        outputs = []
+        for node in nodes:
+            read = node.inputs[:1] if self.owners[node.name].is_layer else node.inputs
+            inputs.update((outer, None) for name in read for outer in self._find_outer(name, net, own))
+            if node.name in needed or any(user.name in others for user in self.users.get(node.name, [])):
+                outputs.append(node.name)
         return list(inputs), outputs
 
-    def _list_inputs(self, node: Node) -> tuple[str, ...]:
-        """Return the operands of a node that are not weights of its layer."""
-        owner = self.owners[node.name]
-        if owner.is_layer:
-            return node.inputs[:1]
-        return tuple(name for name in node.inputs if name in self.places or name not in self.graph.weights)
-
     def _find_outer(self, name: str, net: Net, own: set[str]) -> list[str]:
-        if name in own or name in self.literals:
-            return []
+        """Return the values from outside that an operand depends on: weights of other modules, and results."""
         if name in self.places:
             return [] if self.places[name][0].is_within(net) else [name]
+        if name in own or name in self.graph.weights:
+            return []
         if name in self.constant:
             return [outer for operand in self.nodes[name].inputs for outer in self._find_outer(operand, net, own)]
         return [name]
@@ -455,14 +453,13 @@ class Tree:
                 net.children = dict(sorted(net.children.items(), key=lambda item: int(item[0])))
 
     def _name_attributes(self) -> None:
+        """Give parameters and modules the names of attributes."""
         for net in self.root.walk():
             if net.kind == CHAIN:
                 continue
             taken: set[str] = set()
-            own = OWN if net is self.root else frozenset()
             for text in net.parameters:
-                is_own = own >= {text} and self.graph.weights[net.parameters[text]].address is not None
-                is_own = is_own and text in ("action_low", "action_high")
+                is_own = net is self.root and text in self._bounds
                 net.attributes[text] = text if is_own else make_identifier(text, "tensor", taken)
                 taken.add(net.attributes[text])
             for child in net.children.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -351,22 +350,12 @@ def order_items(tree: Tree, net: Net, nodes: Sequence[Node]) -> list[Item]:
 
 def _sort(reads: Mapping[Any, set[Any]]) -> list[Any]:
     """Return keys after those that they read, otherwise in their order; without those that read one another."""
-    keys = list(reads)
-    places = {key: place for place, key in enumerate(keys)}
-    readers: dict[Any, list[Any]] = {}
-    for key, others in reads.items():
-        for other in others:
-            readers.setdefault(other, []).append(key)
-    missing = {key: len(others) for key, others in reads.items()}
-    ready = [places[key] for key in keys if not missing[key]]  # sorted, and so a heap
-    ordered = []
-    while ready:
-        ordered.append(keys[heapq.heappop(ready)])
-        for reader in readers.get(ordered[-1], ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(ready, places[reader])
-    return ordered
+    pending, done = dict(reads), dict[Any, Any]()
+    while True:
+        ready = next((key for key, others in pending.items() if others <= done.keys()), None)
+        if ready is None:
+            return list(done)
+        done[ready] = pending.pop(ready)
 
 
 def _make_item(tree: Tree, net: Net, nodes: Sequence[Node]) -> Item:
