@@ -247,8 +247,8 @@ def write_convolution(node: Node, x: Operand, *weights: Operand) -> str:
 _MODULE: Final = frozenset({
     "T_destination", "apply", "bfloat16", "bool", "buffers", "children", "code", "code_with_constants", "compile",
     "cpu", "cuda", "define", "double", "eval", "extra_repr", "float", "forward", "forward_magic_method", "graph",
-    "graph_for", "half", "hpu", "inlined_graph", "ipu", "modules", "mtia", "original_name", "parameters", "save", "state_dict",
-    "to", "to_empty", "train", "training", "type", "xpu",
+    "graph_for", "half", "hpu", "inlined_graph", "ipu", "modules", "mtia", "original_name", "parameters", "save",
+    "state_dict", "to", "to_empty", "train", "training", "type", "xpu",
 })  # fmt: skip
 """Attributes of ``nn.Module`` and ``torch.jit.ScriptModule``; the others begin with a verb."""
 _VERB: Final = re.compile("(add|call|dump|get|load|named|register|requires|save|set|share|zero)_")

@@ -153,20 +153,11 @@ class Body:
             return
         made = self._express(node)
         if self._measure(made) > self._room:
-            bounded = self.tree.nodes.get(node.inputs[0])  # ``clamp`` is two nodes, which stay together
-            if node.op == "Min" and bounded and bounded.op == "Max" and bounded.name in self._unassigned:
-                self._assign_all(bounded.inputs)
-                self.values[bounded.name] = self._express(bounded)
-            else:
-                self._assign_all(node.inputs)
+            for name in node.inputs:
+                if name in self._unassigned and not _VARIABLE.fullmatch(self.values[name]):
+                    self._assign(name, self.values[name])
             made = self._express(node)
         self._keep(node.name, made, is_short=self._measure(made) <= _INLINE)
-
-    def _assign_all(self, names: Iterable[str]) -> None:
-        """Assign the values that are not in a statement yet."""
-        for name in names:
-            if name in self._unassigned and not _VARIABLE.fullmatch(self.values[name]):
-                self._assign(name, self.values[name])
 
     def _repeat(self, node: Node) -> bool:
         """Write the concatenation of what is computed from each part of a value as a loop; return whether it is one."""
@@ -212,10 +203,9 @@ class Body:
         if len(item.outputs) == 1:
             (value,) = item.outputs
             users = [user for user in self.tree.users.get(value, []) if user.name in self.tree.forward]
-            owners = [self.tree.owners.get(user.name) for user in users]
-            is_used_here = all(owner and owner.kind != LEAF and owner.is_within(self.net) for owner in owners)
-            is_short = is_used_here and len(users) == 1 and net.kind in (LEAF, CHAIN)
-            is_short = (is_short and self._measure(made) <= _INLINE) or (not users and value in self._results)
+            owner = self.tree.owners.get(users[0].name) if len(users) == 1 else None
+            is_used_here = owner is not None and owner.kind != LEAF and owner.is_within(self.net)
+            is_short = is_used_here and net.kind in (LEAF, CHAIN) and self._measure(made) <= _INLINE
             hint = _HINTS.get(net.name, "") if value not in self.tree.fields.values() else ""
             self._keep(value, made, is_short=is_short, hint=hint)
         else:
