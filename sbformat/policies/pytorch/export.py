@@ -201,6 +201,7 @@ class Writer:
         )  # fmt: skip
 
     def _render(self, value: str) -> str:
+        """Return the shape of a value for a comment."""
         return render_shape(self.tree.types[value][1])
 
     # -- modules --------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from math import isfinite
@@ -188,12 +187,14 @@ class Tree:
         for state in self.graph.states:
             states.setdefault(state.name, []).append(state.input)
         for module in [name.removesuffix(".l0") for name in groups if name.endswith(".l0")]:
-            numbers = itertools.takewhile(lambda at: f"{module}.l{at}" in groups, itertools.count())  # noqa: B023
-            layers = [groups[f"{module}.l{at}"] for at in numbers]
+            layers: list[list[Node]] = []
+            while f"{module}.l{len(layers)}" in groups:
+                layers.append(groups[f"{module}.l{len(layers)}"])
             if all(tuple(node.op for node in layer) == _LSTM for layer in layers):
                 self._add_lstm(module, layers, states)
 
     def _add_lstm(self, module: str, layers: Sequence[Sequence[Node]], states: Mapping[str, list[str]]) -> None:
+        """Make an ``nn.LSTM`` of layers, if each reads the one before and torch has the same names of their weights."""
         inputs = [[layer[at].inputs[1] for layer in layers] for at in (0, 1)]
         names = tuple(name for wanted in inputs for name, found in states.items() if found == wanted)
         first = layers[0][2]
@@ -223,6 +224,7 @@ class Tree:
         return net
 
     def _find_layers(self) -> None:
+        """Make a module of torch of the nodes of a layer: those with the same weights, which nothing else reads."""
         found: dict[tuple[Any, ...], list[Node]] = {}
         for node in self.graph.nodes:
             if node.name not in self.owners and node.op in ("Gemm", "Conv", "LayerNormalization", "PRelu"):
@@ -237,7 +239,11 @@ class Tree:
             reads_weight = nodes[0].inputs[0] in self.constant
             if constructor and all(chains) and is_own and not reads_weight and len(set(operands)) == len(operands):
                 layers.append((nodes, constructor, chains))
-        paths = [self._find_path(nodes[0], chains) for nodes, _, chains in layers]
+        paths = []
+        for nodes, _, chains in layers:
+            around = {split_path(chain[0])[:-1] for chain in chains}
+            path = around.pop() if len(around) == 1 else split_path(nodes[0].module or nodes[0].name)
+            paths.append(path or ("layer",))
         counts = Counter(paths)
         for path, (nodes, constructor, chains) in zip(paths, layers):
             is_around = any(other[: len(path)] == path != other for other in paths)
@@ -258,11 +264,6 @@ class Tree:
             (name,) = self.nodes[name].inputs
         weight = self.graph.weights.get(name)
         return [name, *between] if weight is not None and isinstance(weight.source, TensorInfo) else []
-
-    def _find_path(self, node: Node, chains: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        paths = {split_path(chain[0])[:-1] for chain in chains}
-        path = paths.pop() if len(paths) == 1 else split_path(node.module or node.name)
-        return path or ("layer",)
 
     def _make_layer(self, node: Node) -> str:
         """Return the expression of a layer; nothing if torch.nn does not have it."""
@@ -383,8 +384,8 @@ class Tree:
             return f"nn.{row.activation}({node.attributes['axis']})"
         if operators == "Shrink":
             lambd, bias = node.attributes["lambd"], node.attributes["bias"]
-            kind = "nn.Softshrink" if bias == lambd else "nn.Hardshrink" if bias == 0 else ""
-            return f"{kind}({lambd!r})" if kind and isfinite(lambd) else ""
+            kind = "nn.Softshrink" if bias == lambd else "nn.Hardshrink"
+            return f"{kind}({lambd!r})" if bias in (0, lambd) and isfinite(lambd) else ""
         if operators == "Max Min" and len(numbers) == 2 and numbers[0] < numbers[1] and all(map(isfinite, numbers)):
             return "nn.ReLU6()" if numbers == [0, 6] else f"nn.Hardtanh({numbers[0]!r}, {numbers[1]!r})"
         if operators == "Mul Softplus Div Greater Where" and all(map(isfinite, numbers)):
@@ -433,9 +434,8 @@ class Tree:
     def _find_chains(self) -> None:
         """Make numbered modules an ``nn.Sequential``."""
         for net in reversed(list(self.root.walk())):
-            names = list(net.children)
-            numbers = [int(name) for name in names if re.fullmatch("0|[1-9][0-9]{0,5}", name)]
-            is_plain = not (net.parameters or net.nodes) and len(numbers) == len(names) > 0 and net.parent is not None
+            numbers = [int(name) for name in net.children if re.fullmatch("0|[1-9][0-9]{0,5}", name)]
+            is_plain = len(numbers) == len(net.children) > 0 and not (net.parameters or net.nodes) and net.parent
             if not is_plain or max(numbers) > 4 * len(numbers) + 8:
                 continue
             value, is_chain = "", True
@@ -446,11 +446,12 @@ class Tree:
                 value = outputs[0] if outputs else value
             if is_chain and self.find_ends(net, self.list_nodes(net))[1] == [value]:
                 net.kind = CHAIN
-                missing = set(range(max(numbers))) - set(numbers)
-                for number in missing:
-                    child = net.find([str(number)])
-                    child.kind, child.constructor = LEAF, "nn.Identity()"
-                net.children = dict(sorted(net.children.items(), key=lambda item: int(item[0])))
+                children = net.children
+                net.children = {}
+                for number in range(max(numbers) + 1):
+                    child = net.children[str(number)] = children.get(str(number)) or Net(str(number), net)
+                    if str(number) not in children:
+                        child.kind, child.constructor = LEAF, "nn.Identity()"
 
     def _name_attributes(self) -> None:
         """Give parameters and modules the names of attributes."""

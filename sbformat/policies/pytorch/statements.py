@@ -129,6 +129,7 @@ class Body:
         return len(rename(expression, self.hints))
 
     def _express(self, node: Node) -> str:
+        """Return what a node computes from its operands."""
         return write_node(node, [self.operand(name) for name in node.inputs])
 
     def _assign(self, value: str, expression: str, *, hint: str = "") -> str:
@@ -140,8 +141,7 @@ class Body:
     def _keep(self, value: str, expression: str, *, is_short: bool, hint: str = "") -> None:
         """Keep a value as an expression that another one takes up, or assign it."""
         is_field = self.net is self.tree.root and value in self.tree.fields.values()
-        is_only = [value] == list(self._results)
-        is_only = is_only and self._count[value] == 1 and self._measure(expression) <= self._room
+        is_only = [value] == list(self._results) and self._count[value] == 1
         if (is_only or (is_short and self._count[value] <= 1)) and not is_field:
             self.values[value] = expression
             self._unassigned.add(value)
@@ -149,6 +149,7 @@ class Body:
             self._assign(value, expression, hint=hint)
 
     def _add_node(self, node: Node) -> None:
+        """Keep or assign what a node computes."""
         if node.op == "Concat" and self._repeat(node):
             return
         made = self._express(node)
@@ -215,6 +216,7 @@ class Body:
             self.values.update(zip(item.outputs, targets))
 
     def _call_lstm(self, net: Net, item: Item) -> None:
+        """Add the call of an LSTM, on one step and states that are kept or zero."""
         callee = ".".join(["self", *net.path(self.net)])
         value, keep = (self.operand(name).x for name in item.inputs[:2])
         states = [f"state:{name}" for name in net.states]
@@ -349,6 +351,7 @@ def _sort(reads: Mapping[Any, set[Any]]) -> list[Any]:
 
 
 def _make_item(tree: Tree, net: Net, nodes: Sequence[Node]) -> Item:
+    """Return a node, or the nodes of one call."""
     callee, first = _find_callee(tree.owners[nodes[0].name], net), nodes[0]
     if callee is None:
         inputs = [name for name in first.inputs if name not in tree.constant]
@@ -362,9 +365,8 @@ def _make_item(tree: Tree, net: Net, nodes: Sequence[Node]) -> Item:
 
 def _find_callee(owner: Net, net: Net) -> Net | None:
     """Return the module that a function calls for a node; None if it computes the node itself."""
-    path: list[Net] = []
-    at: Net | None = owner
-    while at is not None and at is not net:
-        path.append(at)
-        at = at.parent
-    return next((one for one in reversed(path) if one.kind != FLAT), None)
+    found = None
+    while owner is not net and owner.parent is not None:
+        found = owner if owner.kind != FLAT else found
+        owner = owner.parent
+    return found
