@@ -178,6 +178,12 @@ class Writer:
         for state in graph.states:
             self.states.setdefault(state.name, []).append(state)
         self.is_single_state = list(self.states) == ["state"]
+        kinds = {
+            "observation": "Tensor" if key is None else "dict[str, Tensor]",
+            "action_masks": "Tensor", "state": "State", "episode_start": "Tensor",
+        }  # fmt: skip
+        self.parameters = {role: kind for role, kind in kinds.items() if role in self.roles}
+        """The types of the arguments of ``forward``."""
         facts = {
             "dict": key is not None, "act": "action" in graph.outputs, "states": bool(self.states),
             "several states": bool(self.states) and not self.is_single_state,
@@ -288,16 +294,13 @@ class Writer:
         if sizes and "act" in self.facts:
             noise = f'self.register_buffer("noise", torch.randn(1, {sizes}), persistent=False)'
             init += break_line("        ", noise)
-        observations = [
-            f"    observation{'' if item.key is None else f', {escape_text(item.key)[:40]}'}: "
-            f"{item.dtype} {render_shape(item.shape)}"
-            for item in self.observations
-        ]
-        states = [
-            f"    {'state' if self.is_single_state else f'state, {name}'}: "
-            f"float32 ({', '.join(self._size_state(group, 'batch'))})"
-            for name, group in self.states.items()
-        ]
+        observations, states = [], []
+        for item in self.observations:
+            name = "observation" if item.key is None else f"observation, {escape_text(item.key)[:40]}"
+            observations.append(f"    {name}: {item.dtype} {render_shape(item.shape)}")
+        for name, group in self.states.items():
+            label = "state" if self.is_single_state else f"state, {name}"
+            states.append(f"    {label}: float32 ({', '.join(self._size_state(group, 'batch'))})")
         action = graph.output("action") if "act" in self.facts else None
         parts = [write_part(
             "policy", self.facts, kind=_KINDS[kind] if action else "The networks of a policy.",
@@ -317,17 +320,14 @@ class Writer:
         layers = [] if self.is_single_state else [len(group)]
         return [*map(str, layers), batch, *map(str, self.tree.types[group[0].input][1])]
 
-    def _write_head(self, name: str, optional: str = "") -> str:
+    def _write_head(self, name: str) -> str:
         """Return the head of ``forward``, or of ``act``, whose arguments after the first are optional."""
-        kinds = {"observation": "dict[str, Tensor]" if "dict" in self.facts else "Tensor"}
-        kinds |= {"action_masks": f"Tensor{optional}"} if "action_masks" in self.facts else {}
-        kinds |= {"state": f"State{optional}"} if self.states else {}
-        kinds |= {"episode_start": f"Tensor{optional}"} if "episode_start" in self.facts else {}
-        parameters = [f"{parameter}: {kind}" for parameter, kind in kinds.items()]
+        parameters = [f"{parameter}: {kind}" for parameter, kind in self.parameters.items()]
         if name == "forward":
             return write_head(name, parameters, "Outputs")
+        optional = [f"{parameter} | None = None" for parameter in parameters[1:]]
         returned = "tuple[Tensor, State]" if self.states else "Tensor"
-        return write_head(name, [*parameters, "deterministic: bool = True"], returned)
+        return write_head(name, [parameters[0], *optional, "deterministic: bool = True"], returned)
 
     def _read_observation(self, item: Input, body: Body) -> str:
         """Return an observation as SB3 converts it; one that is used more than once is assigned first."""
@@ -370,7 +370,7 @@ class Writer:
                 after.append(rows[0] if self.is_single_state else fill("torch.stack(rows)", rows=rows))
         results += after if self.is_single_state else [f"({', '.join(after)})"] if after else []
         body.finish("", fill("Outputs(*results)", results=results))
-        taken = {*extras, *(["state"] if self.states else []), *(["observation"] if "dict" in self.facts else [])}
+        taken = self.parameters.keys() - ({"observation"} if "dict" not in self.facts else set())
         return "\n".join([self._write_head("forward"), body.write(taken, {"_observation": "observation"})])
 
     def _batch(self, body: Body, value: str) -> str:
@@ -405,13 +405,11 @@ class Writer:
         values = {item.name: "observation" if item.key is None else f"observation[{write_string(item.key)}]"
                   for item in self.observations}  # fmt: skip
         values |= {value: f"outputs.{name}" for name, value in tree.fields.items()}
-        arguments, masks = ["observation"], ""
+        masks = ""
         if "action_masks" in self.roles:
             item = self.roles["action_masks"]
             values[item.name], masks = "action_masks", ", ".join(map(str, ("n", *item.shape)))
-            arguments.append("action_masks")
-        arguments += ["state"] * bool(self.states) + ["episode_start"] * ("episode_start" in self.roles)
-        facts = self.facts | ({"count"} if len(arguments) > 1 else set())
+        facts = self.facts | ({"count"} if len(self.parameters) > 1 else set())
         acting, action = [node for node in graph.nodes if node.name in tree.acting], graph.outputs["action"]
         greedy = draw = steps = ""
         replaced = sampling.replaces if sampling.kind not in ("none", "epsilon_greedy") else ""
@@ -433,8 +431,8 @@ class Writer:
             facts.add("random")
             low, high = EpsilonGreedy(sampling.rate, tree.action_space, graph.output("action")).range
         return write_part(
-            "act", facts, head=self._write_head("act", " | None = None"), first=self.first,
-            rank=str(len(self.observations[0].shape)), masks=masks, arguments=", ".join(arguments), greedy=greedy,
+            "act", facts, head=self._write_head("act"), first=self.first,
+            rank=str(len(self.observations[0].shape)), masks=masks, arguments=", ".join(self.parameters), greedy=greedy,
             draw=draw, steps=steps, low=str(low), high=str(high), rate=repr(sampling.rate),
         )  # fmt: skip
 
