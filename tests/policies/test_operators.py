@@ -27,7 +27,6 @@ LISTS: Final = {
     ("operators.py", "COMPOSED"),  # sequences of operators
     ("pytorch/modules.py", "_LSTM"),  # those of a layer of torch.nn
     ("pytorch/modules.py", "class Tree"),  # those of torch.nn's layers
-    ("sb2/activations.py", "_OPERATORS"),  # of TensorFlow's functions
 }
 """The table, and the lists of more than two operators that are not about single operators."""
 C_VIEWS: Final = {"same", "reshaped", "cast", "slice", "transposed"}
