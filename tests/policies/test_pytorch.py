@@ -22,7 +22,14 @@ from sbformat.policies.graph import Sampling
 from sbformat.policies.operators import OPERATORS
 from sbformat.policies.pytorch import expressions
 from sbformat.policies.pytorch.export import write_source
-from sbformat.policies.pytorch.expressions import escape_text, make_class_name, make_identifier, write_string
+from sbformat.policies.pytorch.expressions import (
+    escape_text,
+    fill,
+    make_class_name,
+    make_identifier,
+    split_brackets,
+    write_string,
+)
 from sbformat.policies.pytorch.modules import Tree
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.policy_vectors import load_vector
@@ -36,7 +43,8 @@ if TYPE_CHECKING:
 ATTACKS: Final = (
     'x"); injected(); ("', "x'); injected(); ('", "\n    injected()\n", '"""\ninjected()\n"""', "\\",
     "\u2028injected()", "#\rinjected()", "{injected()}", "%0", "__class__", "train", "forward", "class", "match",
-    "self", "torch", "None", "x" * 5000, "", "\x00", "\U0001f600", "\udc80", "ünï", "x y", "x_y", "0", "_modules",
+    "self", "torch", "None", "x" * 5000, "", "\x00", "\U0001f600", "\udc80", "ünï", "x y", "x_y", "0", "_modules", "_0",
+    "zero_grad", "$title", "x  #? no act", "\r\n#### act\n",
 )  # fmt: skip
 
 
@@ -248,7 +256,7 @@ def test_identifiers_are_letters_digits_and_underscores(text: str) -> None:
     assert made.isidentifier()
     assert made.isascii()
     assert not keyword.iskeyword(made)
-    assert made not in ("train", "forward", "self", "_modules", "")
+    assert made not in ("train", "forward", "self", "zero_grad", "_modules", "")
     assert make_identifier(text, "module", [made]) != made
     assert make_class_name(made, ["Module"]).isidentifier()
     assert make_class_name(made, []) not in ("None", "Tensor", "Policy")
@@ -256,6 +264,13 @@ def test_identifiers_are_letters_digits_and_underscores(text: str) -> None:
     assert write_string(text).isascii()
     assert '"' not in escape_text(text)
     assert escape_text(text).isprintable()
+
+
+def test_expressions_have_the_parentheses_that_they_need() -> None:
+    assert fill("x * y", x="a + b", y=[1e8, "c"]) == "(a + b) * [1e8, c]"
+    assert fill("f(x, *rest)", x="-a", rest=[2, write_string("'\"\\")]) == 'f(-a, 2, "\'\\x22\\\\")'
+    assert split_brackets("a + f(b)") == ("(", ["a + f(b)"], ")")
+    assert split_brackets("(a + b)[c, 0:2]") == ("(a + b)[", ["c, 0:2"], "]")
 
 
 def test_numbers_that_python_has_no_literal_for() -> None:

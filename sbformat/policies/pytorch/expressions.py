@@ -107,8 +107,10 @@ def split_brackets(text: str) -> tuple[str, list[str], str]:
             return f"{write_expression(function)}(", list(map(write_expression, [*items, *keywords])), ")"
         case ast.List(items):
             return "[", list(map(write_expression, items)), "]"
-        case ast.Subscript(value, index):
-            return f"{write_expression(value)}[", [write_expression(index)], "]"
+        case ast.Subscript(_, index):
+            written = write_expression(index)
+            written = written[1:-1] if isinstance(index, ast.Tuple) else written
+            return write_expression(statement.value)[: -len(written) - 1], [written], "]"
     return "(", [text], ")"
 
 
