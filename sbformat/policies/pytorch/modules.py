@@ -350,10 +350,8 @@ class Tree:
                 net.nodes.append(node)
                 self.owners[node.name] = net
         for path, nodes in activations.items():
-            net = self.root.find(path)
-            net.nodes, net.constructor = nodes, self._make_activation(nodes)
+            net = self._add_leaf(path, nodes, self._make_activation(nodes), {})
             net.kind = LEAF if net.constructor else CLASS
-            self.owners.update((node.name, net) for node in nodes)
 
     def _move_nodes(self) -> None:
         """Move a node without a module to where its operands are made and its result is used, and nothing else is."""
