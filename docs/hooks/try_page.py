@@ -4,7 +4,7 @@ In: ``docs/try/``, the package, and the npm package pyodide in the folder that S
 files of ``try/``, the same for the same checkout. ``files.js`` has the SHA-384 of every file that the page and its
 worker load, and ``index.html`` those of its styles and scripts. Those of Pyodide are pinned in
 ``docs/try/pyodide.json``: files that differ end the build. Without the npm package the page is made without Pyodide,
-and says so.
+and says so; the build says it, too, with a warning if the folder is named and does not have it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import base64
 import hashlib
 import io
 import json
+import logging
 import os
 import re
 import zipfile
@@ -25,6 +26,7 @@ NODE_MODULES: Final = "SBFORMAT_NODE_MODULES"
 PYODIDE: Final[dict[str, Any]] = json.loads((FOLDER / "pyodide.json").read_text("utf-8"))
 """The version of the npm package, and the SHA-384 of each file of it that the page loads."""
 
+_LOG: Final = logging.getLogger("mkdocs.hooks.try_page")  # MkDocs counts the warnings of loggers below its own
 _PACKAGE: Final = ROOT / "sbformat"
 _TEMPLATES: Final = _PACKAGE / "html_report" / "templates"
 _COPIED: Final = (
@@ -57,9 +59,16 @@ def make_files(modules: Path | None) -> dict[str, bytes]:
 
 
 def find_modules() -> Path | None:
-    """Return the folder with the npm package pyodide; None without one."""
+    """Return the folder with the npm package pyodide; None without one, which is logged."""
     folder = os.environ.get(NODE_MODULES)
-    return Path(folder) if folder and (Path(folder) / "pyodide").is_dir() else None
+    if folder and (Path(folder) / "pyodide").is_dir():
+        return Path(folder)
+    outcome = 'The page "Try it" is made without Pyodide, and cannot examine files (CONTRIBUTING.md, "Write a page")'
+    if folder:
+        _LOG.warning("%s: %s names a folder without the npm package pyodide: %s", outcome, NODE_MODULES, folder)
+    else:
+        _LOG.info("%s: %s is not set", outcome, NODE_MODULES)
+    return None
 
 
 def read_pinned(path: Path) -> bytes:
