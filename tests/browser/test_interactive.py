@@ -93,7 +93,14 @@ class Panel:
 
     def find_error(self) -> str:
         """What the panel shows instead of an action."""
-        return str(self.browser.run("return document.querySelector('#actions .actions-error')?.textContent ?? ''"))
+        return str(
+            self.browser.run("return document.querySelector('#actions output .actions-error')?.textContent ?? ''")
+        )
+
+    def list_notes(self) -> list[str]:
+        """What the panel says about fields, choices and pictures."""
+        script = "return [...document.querySelectorAll('#actions fieldset .actions-error')].map((one) => one.innerText)"
+        return [text for text in self.browser.run(script) if text]
 
     def check(self, expected: dict[str, np.ndarray], **parts: str) -> None:
         """Compare the action, and parts by what they show."""
@@ -118,6 +125,24 @@ def test_probabilities_and_value_follow_the_fields(browser: Browser, tmp_path: P
     assert set(found) == {0, 1}
     panel.press("Zeros")
     panel.check(panel.policy.outputs(np.zeros(4)), probabilities="Probabilities")
+
+
+def test_a_field_says_when_its_number_is_not_of_the_space(browser: Browser, tmp_path: Path) -> None:
+    panel = Panel(browser, tmp_path, PPO)
+    invalid = "return document.querySelectorAll('#actions [aria-invalid=true]').length"
+    observation = [5.0, 100, 0.41887903, 0]  # the bounds are 4.8, none, 0.418879032 and none
+    panel.observe(observation)
+    assert panel.list_notes() == ["outside of the space: \u22124.8 to 4.8"]
+    panel.check(panel.policy.outputs(np.array(observation)), probabilities="Probabilities")
+    panel.set({"Observation 1, as a number": ""})
+    assert panel.list_notes()[1:] == ["not a number: 100 is used"]
+    panel.check(panel.policy.outputs(np.array(observation)), probabilities="Probabilities")
+    assert browser.run(invalid) == 2
+    browser.picture("interactive-marked")
+    panel.set({"Observation 0": 1})
+    panel.set({"Observation 1": 0})
+    assert panel.list_notes() == []
+    assert browser.run(invalid) == 0
 
 
 def test_a_slider_moves_by_keys_and_changes_the_action(browser: Browser, tmp_path: Path) -> None:
@@ -212,6 +237,10 @@ def test_a_picture_file_is_scaled(browser: Browser, tmp_path: Path) -> None:
     field.send_keys(str(tmp_path / "page.html"))
     browser.driver.execute_async_script("setTimeout(arguments[0], 500)")
     assert panel.read("Probabilities") == after
+    [note] = panel.list_notes()
+    assert note.startswith("page.html is not a picture")
+    panel.press("Black")
+    assert panel.list_notes() == []
 
 
 def test_the_state_is_kept_from_step_to_step(browser: Browser, tmp_path: Path) -> None:
@@ -239,6 +268,11 @@ def test_choices_can_be_masked(browser: Browser, tmp_path: Path) -> None:
     panel.check(expected)
     found = panel.read("Probabilities of component 0") + panel.read("Probabilities of component 1")
     np.testing.assert_allclose(found, expected["probabilities"], TOLERANCE, TOLERANCE)
+    assert panel.list_notes() == []
+    panel.set({"choice 1: 0 is valid": False})
+    [note] = panel.list_notes()
+    assert note.startswith("At least one choice of component 1 must be valid")
+    panel.check(panel.policy.outputs(observation, action_masks=[False, True, True, False, False]))
 
 
 def test_actions_are_sampled_on_request(browser: Browser, tmp_path: Path) -> None:

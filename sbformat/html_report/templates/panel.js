@@ -12,6 +12,7 @@ const MOST_NUMBERS = 12; // of an action in one line
 const MOST_CHOICES = 64; // of a list: of more, a field for a number
 const HUGE = 1e6; // bounds beyond this are as good as none
 const WIDTH = 3; // half the range of a slider without bounds, in standard deviations
+const ROUNDING = 1e-6; // how far a number may be beyond a bound, relative to it: bounds are rounded
 const CHANNELS = 8; // of an image, drawn side by side unless they are red, green and blue
 
 export function createPanel(root, policy, program) {
@@ -105,13 +106,14 @@ const countItems = (shape) => shape.reduce((product, size) => product * size, 1)
 // Returns a bound of an item: arrays have all items, or when they are many the least and the greatest.
 function findBound(array, at, end) {
   const found = array && (Array.isArray(array.items) ? array.items[at] : array[end]);
-  const bound = found === undefined ? NaN : Number(found);
-  return Math.abs(bound) <= HUGE ? bound : NaN;
+  return found === undefined ? NaN : Number(found);
 }
+
+const findBounds = (space, at) => [findBound(space.low, at, "min"), findBound(space.high, at, "max")];
 
 // Returns low and high of the slider of an item: the bounds, or else what is usual by the statistics.
 function findRange(space, at, statistics) {
-  let low = findBound(space.low, at, "min"), high = findBound(space.high, at, "max");
+  let [low, high] = findBounds(space, at).map((bound) => (Math.abs(bound) <= HUGE ? bound : NaN));
   if (Number.isNaN(low) && Number.isNaN(high)) {
     const [mean, std] = statistics ? statistics.map((array) => array[at]) : [0, 1];
     [low, high] = [mean - WIDTH * std, mean + WIDTH * std];
@@ -165,19 +167,31 @@ function makePart(input, space, program, update) {
   return part;
 }
 
-// Returns what an item may be: the number of choices or a range, its value closest to zero, and a random one.
+// Returns what an item may be: the number of choices or a range, its value closest to zero, a random one, and what the
+// space has: its bounds, and whether its numbers are whole.
 function describeItem(input, space, at, statistics) {
   const isFlag = space.kind === "MultiBinary";
   const choices = input.choices !== null ? input.choices[at] : isFlag ? 2 : 0;
-  if (choices) return {choices, isFlag, zero: 0, draw: () => Math.floor(Math.random() * choices)};
+  const draw = () => Math.floor(Math.random() * choices);
+  if (choices) return {choices, isFlag, zero: 0, draw, allowed: [0, choices - 1], isWhole: true};
   const bounds = findRange(space, at, statistics);
   const isWhole = /^.[iu]/.test(space.dtype ?? "") || (space.dtype === undefined && /^u?int/.test(input.dtype));
   const digits = isWhole ? 0 : Math.min(15, Math.max(0, 2 - Math.floor(Math.log10(bounds[1] - bounds[0]))));
   const scale = 10 ** digits;
   const [low, high] = [Math.ceil(bounds[0] * scale) / scale, Math.floor(bounds[1] * scale) / scale];
   const round = (value) => Math.min(high, Math.max(low, Number(value.toFixed(digits))));
-  const draw = () => round(low + Math.random() * (high - low));
-  return {choices: 0, low, high, step: 1 / scale, zero: round(0), draw};
+  return {
+    choices: 0, low, high, step: 1 / scale, zero: round(0), draw: () => round(low + Math.random() * (high - low)),
+    allowed: findBounds(space, at), isWhole,
+  };
+}
+
+// Returns why a number is not of the space, which the policy computes with nevertheless; empty if it may be.
+function describeOutside({allowed: [low, high], isWhole}, value) {
+  if (value < low - ROUNDING * Math.abs(low) || value > high + ROUNDING * Math.abs(high)) {
+    return `outside of the space: ${formatNumber(low, 7)} to ${formatNumber(high, 7)}`;
+  }
+  return isWhole && !Number.isInteger(value) ? "outside of the space: not a whole number" : "";
 }
 
 // Adds a control for each item, and returns what shows the values in them.
@@ -206,20 +220,49 @@ function nameItem(shape, at) {
   return shape.map((_, axis) => Math.floor(at / countItems(shape.slice(axis + 1))) % shape[axis]).join(", ");
 }
 
+// Passes the numbers of a field to set. Returns show, which changes the field, and a note that belongs below it: that
+// its number is outside of the space, or that it has none, so that the last one is used.
+function addCheck(field, item, set) {
+  const note = element("small", {class: "actions-error", role: "status"});
+  let used = item.zero;
+  const mark = (text) => {
+    field.setAttribute("aria-invalid", String(text !== ""));
+    note.textContent = text;
+  };
+  field.addEventListener("input", () => {
+    const value = field.valueAsNumber;
+    if (!Number.isFinite(value)) {
+      mark(`not a number: ${formatNumber(used)} is used`);
+      return;
+    }
+    used = value;
+    mark(describeOutside(item, value));
+    set(value);
+  });
+  const show = (value) => {
+    used = value;
+    field.value = String(value);
+    mark("");
+  };
+  return {note, show};
+}
+
 function makeSlider(item, name, title, set) {
   const range = element("input", {type: "range", min: item.low, max: item.high, step: item.step, "aria-label": title});
   const field = element("input", {type: "number", step: "any", "aria-label": `${title}, as a number`});
+  const check = addCheck(field, item, (value) => {
+    range.value = String(value);
+    set(value);
+  });
   range.addEventListener("input", () => {
-    field.value = range.value;
+    check.show(range.valueAsNumber);
     set(range.valueAsNumber);
   });
-  field.addEventListener("input", () => {
-    if (!Number.isFinite(field.valueAsNumber)) return;
-    range.value = field.value;
-    set(field.valueAsNumber);
-  });
-  const show = (value) => { range.value = field.value = String(value); };
-  return {row: element("div", {class: "actions-item"}, element("span", {}, name), range, field), show};
+  const show = (value) => {
+    range.value = String(value);
+    check.show(value);
+  };
+  return {row: element("div", {class: "actions-item"}, element("span", {}, name), range, field, check.note), show};
 }
 
 function makeChoice(item, name, title, set) {
@@ -228,19 +271,29 @@ function makeChoice(item, name, title, set) {
   const field = isList ? element("select", {}, ...options)
     : element("input", item.isFlag ? {type: "checkbox"} : {type: "number", min: 0, max: item.choices - 1, step: 1});
   field.setAttribute("aria-label", title);
-  field.addEventListener("input", () => {
-    const value = item.isFlag ? Number(field.checked) : Number.parseFloat(field.value);
-    if (Number.isFinite(value)) set(value);
-  });
+  const row = element("div", {class: "actions-item"}, element("span", {}, name), field);
+  if (field.type === "number") {
+    const check = addCheck(field, item, set);
+    row.append(check.note);
+    return {row, show: check.show};
+  }
+  field.addEventListener("input", () => set(Number(item.isFlag ? field.checked : field.value)));
   const show = (value) => {
     if (item.isFlag) field.checked = value === 1;
     else field.value = String(value);
   };
-  return {row: element("div", {class: "actions-item"}, element("span", {}, name), field), show};
+  return {row, show};
 }
 
 function makeMasks(mask, sizes, update) {
   const starts = sizes.map((_, at) => sizes.slice(0, at).reduce((sum, size) => sum + size, 0));
+  const note = element("p", {class: "actions-error", role: "status"});
+  const check = () => {
+    const empty = starts.filter((start, at) => !mask.subarray(start, start + sizes[at]).some(Boolean));
+    const names = sizes.length > 1 ? ` of component ${empty.map((start) => starts.indexOf(start)).join(", ")}` : "";
+    const text = `At least one choice${names} must be valid: without any, all are equally likely.`;
+    note.textContent = empty.length ? text : "";
+  };
   const boxes = Array.from(mask.subarray(0, MOST_ITEMS), (_, at) => {
     const component = starts.findLastIndex((start) => start <= at);
     const name = sizes.length > 1 ? `${component}: ${at - starts[component]}` : String(at);
@@ -248,12 +301,13 @@ function makeMasks(mask, sizes, update) {
     box.checked = true;
     box.addEventListener("change", () => {
       mask[at] = Number(box.checked);
+      check();
       update();
     });
     return element("label", {class: "actions-check"}, box, name);
   });
   const legend = element("legend", {}, "Valid choices", element("span", {class: "actions-muted"}, " action mask"));
-  return element("fieldset", {class: "actions-group actions-masks"}, legend, ...boxes);
+  return element("fieldset", {class: "actions-group actions-masks"}, legend, ...boxes, note);
 }
 
 // -- images -------------------------------------------------------------------------------------------
@@ -296,16 +350,22 @@ function addImage(part, items, title, update) {
         }
       }
     }
+    note.textContent = "";
     show();
     update();
   };
+  const note = element("p", {class: "actions-error", role: "status"});
   const file = element("input", {type: "file", accept: "image/*", "aria-label": `a picture as ${title}`});
   file.addEventListener("change", async () => {
+    const [chosen] = file.files;
+    if (!chosen) return;
     const scaled = element("canvas", {width, height}).getContext("2d");
     try {
-      scaled.drawImage(await createImageBitmap(file.files[0]), 0, 0, width, height);
+      scaled.drawImage(await createImageBitmap(chosen), 0, 0, width, height);
     } catch {
-      file.value = ""; // not a picture
+      file.value = "";
+      const name = escapeText(chosen.name, 80);
+      note.textContent = `${name} is not a picture that this browser can read: the observation is as before.`;
       return;
     }
     const {data} = scaled.getImageData(0, 0, width, height);
@@ -317,7 +377,7 @@ function addImage(part, items, title, update) {
   const buttons = element("div", {class: "actions-buttons"},
     makeButton("Black", () => paint(() => 0)), makeButton("Noise", () => paint(() => Math.random())),
     makeButton("Gradient", () => paint((channel, y, x) => (x / width + y / height) / 2)), file);
-  group.append(canvas, buttons);
+  group.append(canvas, buttons, note);
   return show;
 }
 
