@@ -10,16 +10,24 @@ const MOST_FILES = 2000;
 const MOST_BYTES = 512 * 2 ** 20;
 const MOST_SECONDS = 120;
 const MOST_ROWS = 500;
-const LONG_CELL = 40; // characters of a cell that is broken into lines
+const LONG_CELL = 24; // characters of a cell that is broken into lines
 const LOADING = "Loading Python \u2026 (13 MB, once)";
 const SVG = "http://www.w3.org/2000/svg";
 const UNREADABLE = "unreadable"; // in place of a verdict
+const EXPLAINED = [UNREADABLE, "broken"]; // verdicts that say why the contents cannot be shown
+const WITH_OR_WITHOUT = { true: "With the statistics", false: "Without statistics" };
 const SENTENCES = {
   clean: "Every byte was understood: loading the file runs nothing that sbformat does not know.",
   unknown: "Loading the file uses something that sbformat does not know.",
   code: "The file has code that loading it may run.",
   broken: "A part of the file cannot be read, so that nobody knows what loading it does.",
   dangerous: "Loading the file may run code, reach files, open connections or end the process.",
+};
+const CLEAN_FILES = "Every byte was understood: loading the files runs nothing that sbformat does not know.";
+const OTHERS = ["zip", "npz", "unknown"]; // formats of files that are not archives of SB3
+const OTHER_SENTENCES = {
+  clean: "Nothing was found that loading could run, but it is not an archive of Stable-Baselines3.",
+  unknown: "It is not an archive of Stable-Baselines3. sbformat does not know its type, nor what loading it does.",
 };
 const NO_ACTIONS =
   "Actions are computed here for clean files; sbformat predict computes them for others, too, and executes nothing.";
@@ -58,7 +66,7 @@ function makeTable(title, header, rows) {
     const isWrapped = !header.length || cell.length > LONG_CELL;
     const parts = isWrapped
       ? show(cell)
-          .split(/(?<=[._/])/)
+          .split(header.length ? /(?<=\p{L}[./])(?=\p{L})/u : /(?<=\p{L}[._/])(?=\p{L})/u)
           .flatMap((part) => [part, make("wbr")])
       : [cell];
     const style = isWrapped ? { class: "text" } : {};
@@ -97,20 +105,29 @@ function makeVerdict({ files, skipped, numpy }, path) {
   const parts = files.filter((file) => file.verdict !== "clean").map((file) => makeFile(file, name(file)));
   if (clean.length === 1) parts.push(makeFile(clean[0], name(clean[0])));
   if (clean.length > 1) {
-    const names = clean.slice(0, MOST_ROWS).map((file) => make("li", {}, name(file)));
-    parts.push(makeBox("clean", "clean", make("p", {}, SENTENCES.clean), make("ul", { class: "names" }, ...names)));
+    const names = clean.slice(0, MOST_ROWS).map((file) => {
+      const badge = make("span", { class: `badge verdict-${isOther(file) ? "" : "clean"}` }, nameVerdict(file));
+      return make("li", {}, `${name(file)} `, badge);
+    });
+    parts.push(makeBox("clean", "clean", make("p", {}, CLEAN_FILES), make("ul", { class: "names" }, ...names)));
   }
   if (!files.length) parts.push(makeNote("There is nothing to judge: no archive, torch file or pickle was found."));
   const others = Object.entries(skipped.counts).map(([reason, count]) => `${count} (${reason})`);
   if (others.length) parts.push(make("p", { class: "muted" }, `Files without a verdict: ${others.join(", ")}.`));
-  if (files.some((file) => file.outcome === "ok" && file.verdict !== "clean"))
-    parts.push(make("p", { class: "muted" }, NO_ACTIONS));
-  return makeSection("Is it safe to load?", ...parts);
+  return makeSection(files.length > 1 ? "Are they safe to load?" : "Is it safe to load?", ...parts);
+}
+
+const isOther = ({ format, verdict }) => OTHERS.includes(format) && verdict in OTHER_SENTENCES;
+
+function nameVerdict(file) {
+  if (file.outcome !== "ok") return UNREADABLE;
+  const reason = isOther(file) ? "not an archive of SB3" : file.reason;
+  return reason ? `${file.verdict} (${reason})` : file.verdict;
 }
 
 /** Return the verdicts of files in a line, each once. */
 function listVerdicts({ files = [] }) {
-  return [...new Set(files.map((file) => file.verdict ?? UNREADABLE))].join(", ") || "no verdict";
+  return [...new Set(files.map(nameVerdict))].join(", ") || "no verdict";
 }
 
 function makeBox(word, style, ...content) {
@@ -126,20 +143,19 @@ function makeFile(file, name) {
   const title = name ? [make("p", { class: "lead" }, name)] : [];
   if (file.outcome !== "ok")
     return makeBox(UNREADABLE, "broken", ...title, make("p", {}, `${file.outcome}: ${file.message}`));
-  const word = file.reason ? `${file.verdict} (${file.reason})` : file.verdict;
   const findings = file.findings.slice(0, MOST_ROWS).map(makeFinding);
   return makeBox(
-    word,
-    file.verdict,
+    nameVerdict(file),
+    isOther(file) && file.verdict === "clean" ? "other" : file.verdict,
     ...title,
-    make("p", {}, SENTENCES[file.verdict]),
+    make("p", {}, (isOther(file) ? OTHER_SENTENCES : SENTENCES)[file.verdict]),
     ...(findings.length ? [make("ul", { class: "findings" }, ...findings)] : []),
     ...(file.sha256 ? [make("p", { class: "digest muted" }, `sha256 ${file.sha256}`)] : []),
   );
 }
 
 function makeFinding({ verdict, message, entry, key, offset, rule }) {
-  const where = [entry, key].filter((part) => part !== null && part !== "").join(":");
+  const where = [entry, key].filter((part) => part !== null && part !== "").join(":") || "the file";
   const place = make("small", {}, offset === null ? where : `${where} at byte ${offset}`, " \u00b7 ");
   place.append(make("a", { href: `../reference/rules/#${rule}` }, rule));
   return make(
@@ -200,23 +216,45 @@ function makeDiagram({ width, height, lines, boxes }) {
 
 // -- actions -------------------------------------------------------------------------------------------
 
-function makeActions({ remarks, program }) {
-  const root = make("div");
-  createPanel(root, createPolicy(program), program);
-  return makeSection("Actions", ...remarks.map(makeNote), root);
+function makeActions({ remarks, program, error, choices, is_withheld: isWithheld }) {
+  if (isWithheld) return makeSection("Actions", makeNote(NO_ACTIONS));
+  if (program) {
+    const root = make("div");
+    createPanel(root, createPolicy(program), program);
+    return makeSection("Actions", ...remarks.map(makeNote), root);
+  }
+  const note = makeNote(`There are none: ${error ?? NO_NUMPY}.`);
+  const asked = choices ?? (error || job.statistics === false ? [] : [false]);
+  const buttons = asked.map((statistics) => makeAsk(WITH_OR_WITHOUT[statistics], { agent: job.agent, statistics }));
+  const parts = buttons.length ? [make("p", { class: "asks statistics" }, ...buttons)] : [];
+  return makeSection("Actions", note, ...parts);
+}
+
+/** Return a button that asks for another part of the files that the worker has. */
+function makeAsk(text, asked) {
+  const button = make("button", { type: "button" }, text);
+  button.addEventListener("click", () => {
+    for (const other of button.parentElement.children) other.setAttribute("aria-pressed", other === button);
+    ask(asked);
+  });
+  return button;
+}
+
+function makeChoice(agents) {
+  const buttons = agents.slice(0, MOST_ROWS).map((agent) => makeAsk(agent, { agent }));
+  const text = `There are ${agents.length} agents. Choose the one to look at, which is shown with the files beside it.`;
+  return makeSection("Which agent?", make("p", {}, text), make("p", { class: "asks agents" }, ...buttons));
 }
 
 const MAKERS = {
   scan: (value, path) => [makeVerdict(value, path)],
   contents: (value) => [
+    ...(value.agents ? [makeChoice(value.agents)] : []),
     ...(value.page ? makeContents(value) : []),
-    ...(value.error && job.verdict !== UNREADABLE ? [makeSection("What it is", makeNote(value.error))] : []),
+    ...(value.error && !EXPLAINED.includes(job.verdict) ? [makeSection("What it is", makeNote(value.error))] : []),
     ...(value.numpy ? [makeNote(`Some of the contents are missing: ${NO_NUMPY}.`)] : []),
   ],
-  actions: (value) => {
-    if (value.program) return [makeActions(value)];
-    return [makeSection("Actions", makeNote(`There are none: ${value.error ?? NO_NUMPY}.`))];
-  },
+  actions: (value) => [makeActions(value)],
 };
 
 // -- the worker ----------------------------------------------------------------------------------------
@@ -225,7 +263,8 @@ let worker = null;
 let workerAddress = ""; // of a blob, see worker.js
 let loaded = null; // a promise of whether a worker was started
 let isReady = false;
-let job = null; // what the worker examines: its number, the name, the path in the worker, and the verdict
+let job = null; // what the worker does: its number, the name, the path in the worker, the verdict, and what was asked
+let examined = null; // the job whose files the worker has
 let timer = 0;
 let count = 0;
 
@@ -239,6 +278,8 @@ function setState(text, { isBusy = false } = {}) {
 function startWorker() {
   worker?.terminate();
   isReady = false;
+  examined = null;
+  for (const button of byId("result").querySelectorAll(".asks button")) button.disabled = true;
   worker = new Worker(workerAddress, { type: "module" });
   worker.onmessage = ({ data }) => receive(data);
   worker.onerror = () => receive({ kind: "failed", id: job?.id, reason: "its worker ended" });
@@ -280,9 +321,10 @@ function receive({ kind, id, text, reason }) {
     end(`${job.name} could not be examined: ${reason}. Try the command line.`);
   } else if (kind === "done") {
     clearTimeout(timer);
-    const { name, verdict } = job;
+    const { name, verdict, agent } = job;
     job = null;
-    setState(`${name}: ${verdict}; done.`);
+    const isChosen = agent || !byId("result").querySelector(".agents");
+    setState(`${name}: ${isChosen ? `${verdict}; done` : "choose an agent"}.`);
   } else {
     showResult(kind, text);
   }
@@ -299,9 +341,28 @@ function showResult(kind, text) {
   }
   const result = byId("result");
   if (kind === "scan") result.replaceChildren(make("h2", { class: "name" }, job.name));
-  if (kind === "actions") result.children[1].after(...parts);
+  if (kind === "actions")
+    findHead()
+      .at(-1)
+      .after(...parts);
   else result.append(...parts);
   if (kind === "contents") setState(`${job.name}: computing actions \u2026`, { isBusy: true });
+}
+
+/** Return the name, the verdict, and the choice of an agent if there is one. */
+function findHead() {
+  const parts = [...byId("result").children];
+  return parts.slice(0, parts.findIndex((part) => part.querySelector(".agents")) + 1 || 2);
+}
+
+/** Ask for an agent of the folder, or for its actions with or without statistics. */
+function ask({ agent, statistics }) {
+  clearTimeout(timer);
+  job = examined = { ...examined, id: ++count, agent, statistics };
+  const rest = [...byId("result").children].slice(findHead().length);
+  for (const part of statistics === undefined ? rest : rest.slice(0, 1)) part.remove();
+  watch();
+  worker.postMessage({ id: job.id, path: job.path, agent, statistics });
 }
 
 /** Examine files: `[{names, file}]`, whose names begin at what the user chose. */
@@ -313,7 +374,7 @@ async function examine(name, chosen) {
     return setState(`${name} has more than ${MOST_FILES} files: choose the folder of one run.`);
   if (size > MOST_BYTES) return setState(`${name} is larger than ${MOST_BYTES / 2 ** 20} MiB. Try the command line.`);
   if (job) end("");
-  job = { id: ++count, name, path: "file", verdict: "" };
+  job = examined = { id: ++count, name, path: "file", verdict: "" };
   const { id } = job;
   byId("result").replaceChildren();
   setState(LOADING, { isBusy: true });
@@ -414,6 +475,7 @@ async function chooseSample(name) {
 }
 
 function listen() {
+  for (const button of document.querySelectorAll("button")) button.disabled = false;
   const area = byId("drop");
   let depth = 0; // of elements within the area that the pointer has entered
   const mark = (change) => {
@@ -455,6 +517,12 @@ if (FILES["pyodide/pyodide.mjs"]) {
     () => setState("The page could not be loaded whole. Load it again."),
   );
 } else {
-  for (const button of document.querySelectorAll("button")) button.disabled = true;
-  setState("This copy of the site was built without Pyodide, so that the page cannot examine files.");
+  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
+  byId("drop").classList.add("off");
+  byId("drop").querySelector(".lead").textContent = "This copy of the page cannot examine files";
+  setState(
+    "This copy of the site was built without Pyodide. To build it with Pyodide, install the npm package pyodide, and " +
+      "set SBFORMAT_NODE_MODULES to the folder node_modules that has it: ",
+  );
+  byId("state").append(make("a", { href: "../contributing/#write-a-page" }, "Contributing says how"));
 }

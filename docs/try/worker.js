@@ -3,6 +3,8 @@
 // in   {base, digests}       first: the address of this folder, and the SHA-384 of each file that may be loaded
 //      {id, path, files: [{names: ["folder", "agent.zip"], data: ArrayBuffer}]}
 //      path is the file or the folder to examine; names are ours: letters, digits, dots, hyphens and underscores
+//      {id, path, agent, statistics}      then, of the same files: another agent of the folder, or its actions with or
+//                                         without statistics, by the arguments of summary.py
 // out  {kind: "ready"}
 //      {kind: "scan" | "contents" | "actions", id, text}      text is the JSON of summary.py
 //      {kind: "done", id}
@@ -54,29 +56,48 @@ function loadNumpy(python) {
 }
 
 /** Write the files below a folder in memory, without another copy of their bytes. */
-function write({ FS }, files) {
+function write({ FS }, folder, files) {
   for (const { names, data } of files) {
-    const path = [FOLDER, ...names].join("/");
+    const path = [FOLDER, folder, ...names].join("/");
     FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
     FS.writeFile(path, new Uint8Array(data), { canOwn: true });
   }
 }
 
 /** Call a function of summary.py; if its result needs numpy, load that and call it again. */
-async function call(python, work, path) {
-  const text = work(path);
-  return JSON.parse(text).numpy && (await loadNumpy(python)) ? work(path) : text;
+async function call(python, work, ...values) {
+  const text = work(...values);
+  return JSON.parse(text).numpy && (await loadNumpy(python)) ? work(...values) : text;
 }
 
-async function examine({ python, summary }, { id, path, files }) {
-  summary.clear(FOLDER);
-  write(python, files);
-  const scan = await call(python, summary.scan, path);
-  postMessage({ kind: "scan", id, text: scan });
-  postMessage({ kind: "contents", id, text: await call(python, summary.describe, path) });
-  const judged = JSON.parse(scan).files ?? [];
-  if (judged.length && judged.every((file) => file.verdict === "clean")) {
-    postMessage({ kind: "actions", id, text: await call(python, summary.act, path) });
+let judged = []; // the files of the last scan
+let described = {}; // the contents that were shown last
+
+/** Return whether each of these files and folders was judged, and is clean. */
+function areClean(paths) {
+  return paths.every((path) => {
+    const found = judged.filter((file) => file.path === path || file.path.startsWith(`${path}/`));
+    return found.length > 0 && found.every((file) => file.verdict === "clean");
+  });
+}
+
+async function examine({ python, summary }, { id, path, files, agent = "", statistics }) {
+  if (files) {
+    summary.clear(FOLDER, String(id));
+    write(python, String(id), files);
+    const text = await call(python, summary.scan, path);
+    judged = JSON.parse(text).files ?? [];
+    postMessage({ kind: "scan", id, text });
+  }
+  if (statistics === undefined) {
+    const text = await call(python, summary.describe, path, agent);
+    described = JSON.parse(text);
+    postMessage({ kind: "contents", id, text });
+  }
+  if (described.page && areClean(described.loaded)) {
+    postMessage({ kind: "actions", id, text: await call(python, summary.act, path, agent, statistics) });
+  } else if (described.has_policy) {
+    postMessage({ kind: "actions", id, text: JSON.stringify({ is_withheld: true }) });
   }
   postMessage({ kind: "done", id });
 }

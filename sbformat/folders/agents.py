@@ -212,7 +212,7 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
         if pointer is not None:
             raise UnsupportedError(f"the folder has no agent, and {quote(pointer, 100)} is {LFS_POINTER}")
         raise MissingEntryError(_BEST_FILE, present=[file.path for file in report.others], what="agent")
-    return _complete(report, choose_agent(report), limits)
+    return complete_agent(report, choose_agent(report), limits)
 
 
 def choose_agent(report: FolderReport) -> AgentFiles:
@@ -249,10 +249,11 @@ def find_statistics(beside: Beside, name: str, kind: Kind, limits: Limits) -> Ch
     path = f"{beside.folder}/{name}" if beside.folder else name
     role = _find_role(parse_name(path))
     agent = AgentFiles(path, kind, role, None, beside.statistics, None, beside.settings, beside.logs, None)
-    return _complete(FolderReport(beside.top, (agent,), ()), agent, limits)
+    return complete_agent(FolderReport(beside.top, (agent,), ()), agent, limits)
 
 
-def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:
+def complete_agent(report: FolderReport, agent: AgentFiles, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent:
+    """Return an agent of a folder with its statistics, as :func:`find_agent` does with the one to prefer."""
     normalization, problem = find_normalization(report.path, agent, limits)
     is_used = bool(agent.statistics) and normalization.is_normalized is not False
     statistics = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.helpers import attacks
 from tests.helpers.browser import NARROW, WIDE, serve, wait_for
-from tests.helpers.bundled import ARCHIVES, PPO, changed
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
 from tests.helpers.hostile_archives import DIRECTIONS, MARKUP, hostile_archive
 from tests.helpers.site_hooks import load_hook
 from tests.helpers.vector_files import write_vector
@@ -90,7 +91,7 @@ def read_result(page: Browser) -> str:
 def wait_until_done(page: Browser) -> str:
     """Wait until a file was examined; return the text about it."""
     wait_for(lambda: page.run('return document.getElementById("progress").hidden'))
-    assert read_state(page).endswith("done.")
+    assert read_state(page).endswith(("done.", "choose an agent."))
     return read_result(page)
 
 
@@ -107,6 +108,16 @@ def choose(page: Browser, path: Path, field: str = "files") -> str:
     page.driver.find_element("id", field).send_keys(str(path))
     wait_for(lambda: page.run('return document.getElementById("result").children.length'))
     return wait_until_done(page)
+
+
+def press(page: Browser, button: str) -> str:
+    """Press a button of the result by its text; return the text about what it asks for."""
+    page.driver.find_element("xpath", f"//*[@id='result']//button[.='{button}']").click()
+    return wait_until_done(page)
+
+
+def has_slider(page: Browser) -> bool:
+    return bool(page.run('return document.querySelector("#result input[type=range]") !== null'))
 
 
 def list_severe(page: Browser) -> list[str]:
@@ -140,6 +151,7 @@ def test_a_dangerous_file_is_shown_without_actions(page: Browser) -> None:
     text = choose_sample(page, DANGEROUS)
     for part in ("dangerous (harmful)", "os.system is imported", "data:lr_schedule at byte 2", "4 -> 8 -> 8 -> 2 Tanh"):
         assert part in text
+    assert "Actions are computed here for clean files" in text
     assert page.run('return document.querySelector("#result input")') is None
     assert list_severe(page) == []
 
@@ -156,14 +168,32 @@ def test_the_page_is_accessible_and_fits_the_window(
         browser.run('document.querySelectorAll("details").forEach((part) => { part.open = true; })')
         assert browser.find_overflow() == []
         assert browser.find_violations() == []
+        if width == WIDE:
+            assert (
+                browser.run("""const table = document.querySelector(".beside .scroll:last-child");
+                return table.scrollWidth - table.clientWidth""")
+                == 0
+            )
         browser.picture(f"try-{number}-{width}-{scheme}")
 
 
 def test_files_that_are_not_agents_have_a_reason(page: Browser, tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_bytes(b"hello")
     (tmp_path / "broken.zip").write_bytes(PPO.read_bytes()[:9000])
+    (tmp_path / "bytes.zip").write_bytes(b"\x06\x8e\xff'[" * 900)
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as file:
+        file.writestr("notes.txt", "hello")
     assert "expected an archive, got a text file" in choose(page, tmp_path / "text.zip")
-    assert "the end of the zip is missing" in choose(page, tmp_path / "broken.zip")
+    text = choose(page, tmp_path / "broken.zip")
+    assert text.count("the end of the zip is missing") == 1
+    assert "Actions" not in text
+    text = choose(page, tmp_path / "bytes.zip")
+    assert "unknown (not an archive of SB3)" in text
+    assert "the file \u00b7 unknown-entry" in text
+    assert "\ufffd" not in text
+    assert "Actions" not in text
+    assert "clean (not an archive of SB3)" in choose(page, tmp_path / "notes.zip")
+    assert page.run('return document.querySelector(".verdict-clean")') is None
     assert "There are none: expected an agent" in choose(page, ARCHIVES / "replay-buffer-cartpole.pkl")
     assert list_severe(page) == []
 
@@ -180,7 +210,26 @@ def test_a_folder_is_examined_as_one_run(page: Browser, tmp_path: Path) -> None:
     (run / "old" / "..x &.zip").unlink()
     text = choose(page, run, "folder")
     assert "The agent is 'best_model.zip'" in text
-    assert page.run('return document.querySelector("#result input[type=range]") !== null')
+    assert has_slider(page)
+
+
+def test_one_of_several_agents_is_chosen(page: Browser, tmp_path: Path) -> None:
+    for name, source in (("a.zip", PPO), ("b.zip", SAC), ("c.zip", ARCHIVES / "dangerous.zip")):
+        (tmp_path / name).write_bytes(source.read_bytes())
+    text = choose(page, tmp_path, "folder")
+    assert "There are 3 agents" in text
+    assert "a.zip clean" in text
+    assert not has_slider(page)
+    for name, shown, acts in (("a.zip", "PPO", True), ("c.zip", "PPO", False), ("b.zip", "SAC", True)):
+        text = press(page, name)
+        assert f"The agent is '{name}'" in text
+        assert shown in text
+        assert text.count("What it is") == text.count("Actions are computed") + text.count("Sample the action") == 1
+        assert has_slider(page) == acts
+    page.run('document.querySelectorAll(".sample")[0].click()')
+    page.run('document.getElementById("stop").click()')
+    assert page.run('return document.querySelectorAll("#result .asks button:enabled").length') == 0
+    assert list_severe(page) == []
 
 
 def test_statistics_need_numpy_and_what_does_not_is_shown(page: Browser, tmp_path: Path) -> None:
@@ -190,6 +239,9 @@ def test_statistics_need_numpy_and_what_does_not_is_shown(page: Browser, tmp_pat
     assert "its statistics 'vecnormalize.pkl'" in text
     assert "3 -> 8 -> 8 -> 1 ReLU" in text
     assert "which could not be loaded" in text
+    text = press(page, "Without statistics")
+    assert "enter normalized observations" in text
+    assert has_slider(page)
 
 
 def test_a_dropped_file_is_examined(page: Browser) -> None:
@@ -270,4 +322,6 @@ def test_without_pyodide_the_page_says_so(browser: Browser, tmp_path: Path) -> N
     with serve(tmp_path) as served:
         browser.open(f"{served.address}index.html")
         wait_for(lambda: "built without Pyodide" in read_state(browser))
+        assert browser.run('return document.querySelectorAll("#drop button:enabled").length') == 0
+        assert browser.run('return document.querySelector("#state a").getAttribute("href")').startswith("../contrib")
         assert list_severe(browser) == []

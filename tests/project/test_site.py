@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
@@ -17,11 +18,9 @@ import sbformat
 from sbformat.cli import build_parser
 from sbformat.tools.scan import RULES
 from sbformat.tools.scan.sarif import render_sarif
-from tests.helpers.bundled import ROOT
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.programs import import_from
 from tests.helpers.site_hooks import load_hook
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SITE: Final = "https://sbformat.github.io/sbformat/"
 CONFIGURATION: Final = (ROOT / "mkdocs.yml").read_text("utf-8")
@@ -172,6 +171,95 @@ def test_another_file_of_pyodide_ends_the_build(tmp_path: Path) -> None:
         (tmp_path / "pyodide" / name).write_bytes(b"changed")
     with pytest.raises(ValueError, match=f"is not the file of pyodide {hook.PYODIDE['version']}"):
         hook.make_files(tmp_path)
+
+
+def test_the_build_says_that_pyodide_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = load_hook("try_page")
+    caplog.set_level("INFO", "mkdocs")
+    monkeypatch.delenv(hook.NODE_MODULES, raising=False)
+    assert hook.find_modules() is None
+    monkeypatch.setenv(hook.NODE_MODULES, str(tmp_path))
+    assert hook.find_modules() is None
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]  # --strict refuses the second
+    assert str(tmp_path) in caplog.messages[1]
+    (tmp_path / "pyodide").mkdir()
+    assert hook.find_modules() == tmp_path
+    assert f"pyodide@{hook.PYODIDE['version']}\n" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def test_without_pyodide_the_page_has_no_button_to_press() -> None:
+    page = load_hook("try_page").make_files(None)["index.html"].decode()
+    drop = page.partition('id="drop"')[2].partition('class="state"')[0]
+    assert drop.count("<button") == drop.count('<button type="button" disabled') == 4
+
+
+@pytest.fixture
+def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The functions of the worker, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    module = import_from(ROOT / "docs" / "try", "summary")
+    module.clear(str(tmp_path / "dropped"), "1")
+    return module
+
+
+def write_run(**files: bytes) -> None:
+    """Write files into a folder ``run``: ``a_zip`` is ``a.zip``."""
+    for name, content in files.items():
+        path = Path("run", ".".join(name.rsplit("_", 1)))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+
+
+def test_one_of_several_agents_is_shown_with_its_statistics(summary: Any) -> None:
+    statistics = (ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes()
+    write_run(a_zip=PPO.read_bytes(), b_zip=SAC.read_bytes(), vecnormalize_b_pkl=statistics)
+    assert json.loads(summary.describe("run")) == {"agents": ["a.zip", "b.zip"]}
+    shown = json.loads(summary.describe("run", "b.zip"))
+    assert shown["loaded"] == [os.path.join("run", name) for name in ("b.zip", "vecnormalize_b.pkl")]
+    assert shown["has_policy"]
+    for choice, expected in ((None, "true"), (False, "false")):
+        actions = json.loads(summary.act("run", "b.zip", choice))
+        assert actions["program"]["metadata"]["normalized"] == expected
+        assert [("enter normalized" in remark) for remark in actions["remarks"]] == [True] * (choice is False)
+    assert json.loads(summary.act("run", "a.zip"))["program"]["metadata"]["normalized"] == "false"
+
+
+def test_statistics_that_are_not_certain_are_a_choice(summary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    statistics = (ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes()
+    write_run(best_model_zip=SAC.read_bytes(), vecnormalize_pkl=statistics, config_yml=b"normalize: true\n")
+    answer = json.loads(summary.act("run"))
+    assert answer["choices"] == [False, True]
+    assert "it is not known whether the agent was trained with 'vecnormalize.pkl'" in answer["error"]
+    for choice in answer["choices"]:
+        program = json.loads(summary.act("run", "", choice))["program"]
+        assert program["metadata"]["normalized"] == json.dumps(choice)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\x06\x8e\xff'[" * 9, "expected an archive, got a file of a type that sbformat does not know"),
+        (b"\x89PNG\r\n\x1a\n", "expected an archive, got a picture (PNG)"),
+        (b"hello", "expected an archive, got a text file: if it is a download, download it again"),
+    ],
+)
+def test_the_bytes_of_another_file_are_not_shown(summary: Any, content: bytes, expected: str) -> None:
+    write_run(agent_zip=content)
+    assert json.loads(summary.describe("run/agent.zip")) == {"error": expected}
+
+
+def test_each_folder_is_listed_anew(summary: Any, tmp_path: Path) -> None:
+    logs = b'#{"t_start": 0, "env_id": "CartPole-v1"}\nr,l,t\n1.5,2,0.1\n'
+    pages = []
+    for name, files in (("2", {}), ("3", {"monitor_csv": logs})):
+        summary.clear(str(tmp_path / "dropped"), name)
+        write_run(best_model_zip=PPO.read_bytes(), **files)
+        pages.append(summary.describe("run"))
+    assert ["monitor" in page for page in pages] == [False, True]
+    assert os.listdir(tmp_path / "dropped") == ["3"]
 
 
 def test_what_the_page_shows_needs_no_other_package() -> None:
