@@ -512,12 +512,12 @@ function readOptions(options) {
   for (const name of Object.keys(options)) {
     if (!OPTIONS.includes(name)) throw new TypeError(`expected options among ${list(OPTIONS)}, got ${quote(name)}`);
   }
-  const given = { __proto__: null, ...options }, { deterministic = true, random = Math.random } = given;
+  const own = { __proto__: null, ...options };
+  const { state = null, episodeStart = null, mask = null, deterministic = true, random = Math.random } = own;
   if (typeof deterministic !== "boolean") {
     throw new TypeError(`expected true or false as deterministic, got ${describe(deterministic)}`);
   }
   if (typeof random !== "function") throw new TypeError(`expected a function as random, got ${describe(random)}`);
-  const [state, episodeStart, mask] = [given.state, given.episodeStart, given.mask].map((value) => value ?? undefined);
   return { state, episodeStart, mask, deterministic, random };
 }
 
@@ -599,16 +599,16 @@ export function createPolicy(program) {
 
   function readArguments(observation, { state, episodeStart, mask }) {
     for (const [role, value] of [["state", state], ["episode_start", episodeStart], ["action_masks", mask]]) {
-      if (value !== undefined && !readers[role].length) {
+      if (value !== null && !readers[role].length) {
         throw new TypeError(`expected no ${NAMES[role]}: the policy does not take one`);
       }
     }
     const parts = keys.length ? readParts(observation, keys, "the observation") : [observation];
-    const states = state === undefined ? [] : readParts(state, stateNames, "state");
+    const states = state === null ? [] : readParts(state, stateNames, "state");
     readers.observation.forEach((read, i) => read(parts[i]));
     readers.state.forEach((read, i) => read(states[i]));
-    for (const read of readers.episode_start) read(episodeStart);
-    for (const read of readers.action_masks) read(mask);
+    for (const read of readers.episode_start) read(episodeStart ?? undefined);
+    for (const read of readers.action_masks) read(mask ?? undefined);
   }
 
   function compute(observation, options) {
