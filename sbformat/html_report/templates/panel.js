@@ -109,14 +109,13 @@ function findBound(array, at, end) {
 // Returns low and high of the slider of an item: the bounds, or else what is usual by the statistics.
 function findRange(space, at, statistics) {
   let low = findBound(space.low, at, "min"), high = findBound(space.high, at, "max");
-  if (low === high) return [low, high];
   if (Number.isNaN(low) && Number.isNaN(high)) {
     const [mean, std] = statistics ? statistics.map((array) => array[at]) : [0, 1];
-    const isUsual = Math.abs(mean) + WIDTH * std < MOST_EXACT && std >= 0;
+    const isUsual = Math.abs(mean) + WIDTH * std < MOST_EXACT && std > 0;
     [low, high] = isUsual ? [mean - WIDTH * std, mean + WIDTH * std] : [-WIDTH, WIDTH];
   }
   if (Number.isNaN(low)) low = high - 2 * WIDTH;
-  if (!(high > low)) high = low + 2 * WIDTH;
+  if (!(high >= low)) high = low + 2 * WIDTH;
   return [low, high];
 }
 
@@ -169,8 +168,9 @@ function describeItem(input, space, at, statistics) {
   const isFlag = space.kind === "MultiBinary";
   const choices = input.choices !== null ? input.choices[at] : isFlag ? 2 : 0;
   if (choices) return {choices, isFlag, zero: 0, draw: () => Math.floor(Math.random() * choices)};
-  const bounds = findRange(space, at, statistics), width = bounds[1] - bounds[0];
+  const bounds = findRange(space, at, statistics);
   const isWhole = /^.[iu]/.test(space.dtype ?? "") || (space.dtype === undefined && /^u?int/.test(input.dtype));
+  const width = bounds[1] - bounds[0];
   const digits = isWhole || !width ? 0 : Math.min(15, Math.max(0, 2 - Math.floor(Math.log10(width))));
   const scale = 10 ** digits;
   const [low, high] = width ? [Math.ceil(bounds[0] * scale) / scale, Math.floor(bounds[1] * scale) / scale] : bounds;
@@ -267,13 +267,14 @@ function addImage(part, items, title, update) {
     isFirst ? (channel * height + y) * width + x : (y * width + x) * channels + channel);
   const frames = channels === 3 ? 1 : Math.min(channels, CHANNELS, Math.max(1, Math.floor(LARGEST_PICTURE / width)));
   const isShown = width <= LARGEST_PICTURE && height <= LARGEST_PICTURE;
-  const sides = isShown ? {width: width * frames, height} : {width: 1, height: 1};
-  const canvas = element("canvas", {...sides, role: "img", "aria-label": `picture of ${title}`});
+  const canvas = isShown
+    ? element("canvas", {width: width * frames, height, role: "img", "aria-label": `picture of ${title}`})
+    : element("p", {}, "A picture of this size is not shown.");
   canvas.style.setProperty("max-width", `${16 * frames}rem`);
-  const context = canvas.getContext("2d");
+  const context = isShown ? canvas.getContext("2d") : null;
   const level = (at) => 255 * (values[at] - items[at].low) / (items[at].high - items[at].low);
   const show = () => {
-    if (!isShown) return;
+    if (!context) return;
     const pixels = context.createImageData(width * frames, height);
     for (let frame = 0; frame < frames; frame += 1) {
       for (let y = 0; y < height; y += 1) {
@@ -316,10 +317,11 @@ function addImage(part, items, title, update) {
       return (channels === 3 ? [red, green, blue][channel] : 0.299 * red + 0.587 * green + 0.114 * blue) / 255;
     });
   });
+  file.hidden = !isShown;
   const buttons = element("div", {class: "actions-buttons"},
     makeButton("Black", () => paint(() => 0)), makeButton("Noise", () => paint(() => Math.random())),
-    makeButton("Gradient", () => paint((channel, y, x) => (x / width + y / height) / 2)), isShown ? file : "");
-  group.append(isShown ? canvas : element("p", {}, "A picture of this size is not shown."), buttons);
+    makeButton("Gradient", () => paint((channel, y, x) => (x / width + y / height) / 2)), file);
+  group.append(canvas, buttons);
   return show;
 }
 
