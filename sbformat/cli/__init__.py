@@ -272,6 +272,9 @@ def _explain_options(extra: Sequence[str], parser: argparse.ArgumentParser) -> s
     found = (find_nearest(word.partition("=")[0], known) for word in extra if word.startswith("--"))
     hint = " or ".join(name for name in found if name)
     text = f"unrecognized arguments: {' '.join(map(escape, extra))}"
+    files = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001 -- as above
+    if [file.nargs for file in files] == [None] and not any(word.startswith("-") for word in extra):
+        return f"{text}\none {files[0].metavar} is expected"
     return f"{text}\ndid you mean {hint}?" if hint else text
 
 

@@ -204,14 +204,16 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
     from sbformat.policies.loading import load_policy
 
     archive, statistics = _open_agent(args, statistics=statistics)
-    policy = load_policy(
-        archive,
-        vecnormalize=statistics,
-        policy_class=args.policy_class,
-        policy_kwargs=_json.parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None,
-        seed=seed,
-        limits=_files.make_limits(args),
-    )
+    kwargs = _json.parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None
+    try:
+        policy = load_policy(
+            archive, vecnormalize=statistics, policy_class=args.policy_class, policy_kwargs=kwargs, seed=seed,
+            limits=_files.make_limits(args),
+        )  # fmt: skip
+    except UnsupportedError as error:
+        if "load_policy" in error.hint:  # about arguments of Python
+            error.add_hint(f"the command line has --policy-class and {_POLICY_KWARGS}")
+        raise
     is_alone = statistics is None and policy.vecnormalize is None and not hasattr(args, "chosen")
     if is_alone and not policy.model.was_normalized and not is_remote(args.path) and _name_statistics(args):
         warnings.warn(_LEFT_OUT, UserWarning, stacklevel=2)

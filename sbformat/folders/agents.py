@@ -233,7 +233,8 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     series = {(name.folder, name.series) for name in (parse_name(agent.path) for agent in checkpoints)}
     if not best and not plain and len(series) == 1:
         return max(checkpoints, key=lambda agent: agent.steps or 0)
-    names = [agent.path for agent in (*best, *plain)] or [agent.path for agent in checkpoints]
+    first = [*best, *plain]
+    names = [agent.path for agent in (*first, *(agent for agent in agents if agent not in first))]
     listed = ", ".join(quote(name, 100) for name in names[:_LISTED])
     more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     hint = f"name the file of one of them: {listed}{more}"

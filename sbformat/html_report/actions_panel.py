@@ -67,7 +67,12 @@ def make_panel(file: FileData, *, vecnormalize: Any = None, limits: Limits = DEF
         notes = [chosen.warning]
         if chosen.statistics is not None:
             notes.insert(0, f"The statistics are those beside the agent: {file.beside.name(file.beside.statistics)}.")
-    model = load_model(file.archive, vecnormalize=vecnormalize, limits=limits)
+    try:
+        model = load_model(file.archive, vecnormalize=vecnormalize, limits=limits)
+    except UnsupportedError as error:
+        if "load_policy" in error.hint:
+            error.add_hint("a page does not take them, but sbformat export has --policy-class and --policy-kwargs")
+        raise
     if model.was_normalized and not model.is_normalized and vecnormalize is not False:
         notes.append(f"{NO_STATISTICS}: give normalized observations, or the actions are not those of the agent")
     size = measure_weights(model.graph)

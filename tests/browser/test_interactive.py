@@ -11,12 +11,16 @@ import pytest
 
 import sbformat
 from conformance.runner.vectors import decode_file
+from sbformat.policies.graph import Sampling
+from sbformat.policies.javascript.export import make_program
 from tests.helpers.browser import NARROW, WIDE
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.hostile_archives import KEYS, hostile_keys
 from tests.helpers.policy_vectors import VECTORS
+from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, images, multi_discrete
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.helpers.browser import Browser
@@ -295,6 +299,70 @@ def test_an_observation_without_an_action_is_an_error_in_the_panel(browser: Brow
     assert panel.find_error().startswith("No action: ")
     panel.press("Zeros")
     panel.check(panel.policy.outputs(np.zeros(4)), probabilities="Probabilities")
+
+
+# -- programs without a file --------------------------------------------------------------------------
+
+
+@pytest.fixture(name="show")
+def _show(browser: Browser, tmp_path: Path) -> Callable[..., Any]:
+    """Show the panel of a program, and return what an expression about it is."""
+    Panel(browser, tmp_path, PPO)
+
+    def show(program: dict[str, Any], expression: str) -> Any:
+        return browser.run(
+            f"""
+            const root = document.createElement("div");
+            createPanel(root, createPolicy(arguments[0]), arguments[0]);
+            const find = (selector) => [...root.querySelectorAll(selector)];
+            return {expression};""",
+            program,
+        )
+
+    return show
+
+
+SLIDERS: Final = "find('[type=range]').map((one) => [one.min, one.max, one.value].map(Number))"
+
+
+def test_keys_that_metadata_write_alike(show: Callable[..., Any]) -> None:
+    space = dict_space(**{"\u2028": box(1, low=-1, high=2), "\\u2028": box(1, low=-3, high=4)})
+    assert show(make_program(gaussian(space, box(1))), SLIDERS) == [[-1, 2, 0], [-3, 4, 0]]
+
+
+def test_equal_bounds(show: Callable[..., Any]) -> None:
+    program = make_program(gaussian(box(2, low=0.5, high=0.5), box(1)))
+    press = "find('button').find((one) => one.textContent === 'Random').click()"
+    assert show(program, f"({press}, {SLIDERS})") == [[0.5, 0.5, 0.5]] * 2
+
+
+@pytest.mark.parametrize("variance", [np.nan, -1, np.inf])
+def test_statistics_that_are_no_numbers(show: Callable[..., Any], variance: float) -> None:
+    model = Model(box(1, low=-np.inf, high=np.inf), box(1))
+    add, constant = model.builder.add, model.builder.constant
+    wide = add("Cast", model.features(), to="float64")
+    spread = add("Sqrt", add("Add", constant(variance, "float64"), constant(1e-8, "float64")))
+    model.outputs = {"action": add("Div", add("Sub", wide, constant(2.0, "float64")), spread)}
+    program = make_program(model.build(Sampling("none")))
+    program["metadata"]["normalized"] = "true"
+    assert show(program, SLIDERS) == [[-3, 3, 0]]
+
+
+def test_many_choices_and_components(show: Callable[..., Any]) -> None:
+    program = make_program(categorical(box(1), discrete(130_000)))
+    program["outputs"][1]["name"] = "q_values"
+    assert show(program, "find('caption')[0].textContent") == "Q-values (the 64 highest of 130000)"
+    program = make_program(categorical(box(1), multi_discrete(*[2] * 100)))
+    program["outputs"].append({**program["outputs"][1], "name": "probabilities"})
+    text = "[find('table').length, find('.actions-answer p')[0].textContent]"
+    assert show(program, text) == [64, "The first 64 components of 100."]
+
+
+def test_a_picture_too_wide_to_be_shown(show: Callable[..., Any]) -> None:
+    program = make_program(gaussian(images(1, 2, 9000), box(1)))
+    press = "find('button').find((one) => one.textContent === 'Noise').click()"
+    text = f"({press}, [find('canvas, [type=file]:not([hidden])').length, find('fieldset p')[0].textContent])"
+    assert show(program, text) == [0, "A picture of this size is not shown."]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -210,6 +211,13 @@ def test_the_function_refuses_what_no_format_has(
 # -- errors -------------------------------------------------------------------------------------------
 
 
+def test_arguments_of_python_are_named_as_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "policy.pth"
+    path.write_bytes(zipfile.Path(PPO, "policy.pth").read_bytes())
+    assert main(["export", str(path), "-o", str(tmp_path / "policy.js")]) == 2
+    assert "the command line has --policy-class and --policy-kwargs" in unfold(capsys.readouterr().err)
+
+
 @pytest.mark.parametrize(
     ("options", "outcome", "message"),
     [
@@ -220,6 +228,7 @@ def test_the_function_refuses_what_no_format_has(
             "sbformat export does not write .pth files; sbformat convert and sbformat rebuild do",
         ),
         (["-o", "p.h"], "unsupported", ".h is written beside the output .c"),
+        (["-o", ".mjs"], "unsupported", "expected a name before the ending, such as policy.mjs, got '.mjs'"),
         (["-o", "policy"], "unsupported", f"expected an output that ends in {', '.join(SUFFIXES)}, got 'policy'"),
         (["-o", "p.onnx", "--outputs", "q_values"], "invalid", "expected outputs among 'action', 'logits'"),
         (["-o", "p.c", "--outputs", ""], "invalid", "got ''"),

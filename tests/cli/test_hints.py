@@ -54,6 +54,7 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
         (["inspect", "x", "--lonng"], "unrecognized arguments: --lonng; did you mean --long?"),
         (["edit", "x", "-o", "y", "--drpo=5"], "unrecognized arguments: --drpo=5; did you mean --drop?"),
         (["inspect", "x", "--wibblewobble"], "unrecognized arguments: --wibblewobble"),
+        (["export", "x", "y", "-o", "z.js"], "unrecognized arguments: y; one FILE is expected"),
     ],
 )
 def test_the_nearest_name_is_suggested(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

@@ -242,6 +242,15 @@ def test_a_folder_with_several_agents_is_refused(
         assert all(name in str(error.value) for name in names)
 
 
+def test_all_agents_that_are_counted_are_listed(tmp_path: Path) -> None:
+    saved = (ARCHIVES / "policy-box.pth").read_bytes()
+    names = ["a.zip", "b.zip", "c_1_steps.zip", "policy.pth"]
+    make_folder(tmp_path, {**dict.fromkeys(names, AGENT), "policy.pth": saved})
+    with pytest.raises(sbformat.UnsupportedError, match="the folder has 4 agents") as error:
+        sbformat.find_agent(tmp_path)
+    assert all(f"'{name}'" in error.value.hint for name in names)
+
+
 def test_many_agents_are_not_all_listed(tmp_path: Path) -> None:
     make_folder(tmp_path, {f"{number}.zip": AGENT for number in range(20)})
     with pytest.raises(sbformat.UnsupportedError, match="12 more"):

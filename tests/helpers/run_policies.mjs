@@ -37,8 +37,8 @@ function call(policy, { observation, options }) {
   return { outputs: writeAll(outputs), state: writeAll(state) };
 }
 
-function evaluate(policy, expression) {
-  return String(new Function(...Object.keys(policy), `return ${expression}`)(...Object.values(policy)));
+function evaluate(scope, expression) {
+  return String(new Function(...Object.keys(scope), `return ${expression}`)(...Object.values(scope)));
 }
 
 function attempt(run) {
@@ -54,7 +54,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const policy = module ? await import(pathToFileURL(module)) : createPolicy(program);
   const results = [
     ...calls.map((arguments_) => attempt(() => call(policy, arguments_))),
-    ...expressions.map((expression) => attempt(() => evaluate(policy, expression))),
+    ...expressions.map((expression) => attempt(() => evaluate({ ...policy, createPolicy, program }, expression))),
   ];
   process.stdout.write(`${JSON.stringify(results)}\n`);
 }

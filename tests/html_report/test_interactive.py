@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import warnings
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from sbformat.policies.javascript.export import make_program
 from sbformat.policies.loading import load_model
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
 from tests.helpers.hostile_archives import KEYS, hostile_keys
+from tests.helpers.reports import unfold
 from tests.helpers.run_folders import make_folder
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import JSON, assert_is_harmless, write_page
@@ -157,6 +159,7 @@ def test_the_command_writes_an_interactive_page(
     [
         ([str(PPO), str(SAC), "--interactive"], "an interactive page is about one agent: expected one file, got 2"),
         (["statistics.pkl", "--interactive"], "statistics.pkl: unsupported: expected an agent or its policy"),
+        (["policy.pth", "--interactive"], "sbformat export has --policy-class and --policy-kwargs"),
     ],
 )
 def test_the_command_refuses_what_has_no_panel(
@@ -168,8 +171,9 @@ def test_the_command_refuses_what_has_no_panel(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "statistics.pkl").write_bytes(STATISTICS)
+    (tmp_path / "policy.pth").write_bytes(zipfile.Path(PPO, "policy.pth").read_bytes())
     assert main(["report", *given, "-o", "page.html"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in unfold(capsys.readouterr().err)
     with pytest.raises(SystemExit, match="2"):
         main(["report", str(PPO), "--vecnormalize", "none", "-o", "page.html"])
     assert "--vecnormalize goes with --interactive" in capsys.readouterr().err

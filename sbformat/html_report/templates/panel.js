@@ -11,15 +11,17 @@ const MOST_BARS = 64; // bars of a diagram: of more choices, the highest
 const MOST_NUMBERS = 12; // of an action in one line
 const MOST_CHOICES = 64; // of a list: of more, a field for a number
 const HUGE = 1e6; // bounds beyond this are as good as none
+const MOST_EXACT = 1e15; // statistics beyond this, or that are no numbers, say nothing
+const LARGEST_PICTURE = 8192; // pixels of a side: browsers draw no larger ones
 const WIDTH = 3; // half the range of a slider without bounds, in standard deviations
 const ROUNDING = 1e-6; // how far a number may be beyond a bound, relative to it: bounds are rounded
 const CHANNELS = 8; // of an image, drawn side by side unless they are red, green and blue
 
 export function createPanel(root, policy, program) {
-  const space = JSON.parse(program.metadata.observation_space), actionSpace = JSON.parse(program.metadata.action_space);
+  const actionSpace = JSON.parse(program.metadata.action_space);
   const observed = program.inputs.filter((input) => input.role === "observation");
   const isDict = observed.some((input) => input.key !== null);
-  const parts = observed.map((input) => makePart(input, findSpace(space, input.key), program, update));
+  const parts = observed.map((input) => makePart(input, input.space, program, update));
   const maskInput = program.inputs.find((input) => input.role === "action_masks");
   const mask = maskInput && new Uint8Array(countItems(maskInput.shape)).fill(1);
   const hasState = program.states.length > 0;
@@ -45,7 +47,8 @@ export function createPanel(root, policy, program) {
     steps.textContent = hasState ? `step ${episode.steps + 1} of the episode` : "";
     try {
       last = policy.predict(observe(), {
-        state: episode.state, episodeStart: episode.isStart, mask, deterministic: !sampled.checked,
+        ...(hasState ? {state: episode.state, episodeStart: episode.isStart} : {}),
+        mask, deterministic: !sampled.checked,
       });
     } catch (error) {
       last = null;
@@ -95,12 +98,6 @@ export function createPanel(root, policy, program) {
 
 // -- spaces -------------------------------------------------------------------------------------------
 
-// Returns the space of an input; an empty one when it is not known, as of a key that the metadata have escaped.
-function findSpace(space, key) {
-  if (key === null) return space;
-  return space.spaces && Object.hasOwn(space.spaces, key) ? space.spaces[key] : {};
-}
-
 const countItems = (shape) => shape.reduce((product, size) => product * size, 1);
 
 // Returns a bound of an item: arrays have all items, or when they are many the least and the greatest.
@@ -116,10 +113,11 @@ function findRange(space, at, statistics) {
   let [low, high] = findBounds(space, at).map((bound) => (Math.abs(bound) <= HUGE ? bound : NaN));
   if (Number.isNaN(low) && Number.isNaN(high)) {
     const [mean, std] = statistics ? statistics.map((array) => array[at]) : [0, 1];
-    [low, high] = [mean - WIDTH * std, mean + WIDTH * std];
+    const isUsual = Math.abs(mean) + WIDTH * std < MOST_EXACT && std > 0;
+    [low, high] = isUsual ? [mean - WIDTH * std, mean + WIDTH * std] : [-WIDTH, WIDTH];
   }
   if (Number.isNaN(low)) low = high - 2 * WIDTH;
-  if (!(high > low)) high = low + 2 * WIDTH;
+  if (!(high >= low)) high = low + 2 * WIDTH;
   return [low, high];
 }
 
@@ -176,9 +174,10 @@ function describeItem(input, space, at, statistics) {
   if (choices) return {choices, isFlag, zero: 0, draw, allowed: [0, choices - 1], isWhole: true};
   const bounds = findRange(space, at, statistics);
   const isWhole = /^.[iu]/.test(space.dtype ?? "") || (space.dtype === undefined && /^u?int/.test(input.dtype));
-  const digits = isWhole ? 0 : Math.min(15, Math.max(0, 2 - Math.floor(Math.log10(bounds[1] - bounds[0]))));
+  const width = bounds[1] - bounds[0];
+  const digits = isWhole || !width ? 0 : Math.min(15, Math.max(0, 2 - Math.floor(Math.log10(width))));
   const scale = 10 ** digits;
-  const [low, high] = [Math.ceil(bounds[0] * scale) / scale, Math.floor(bounds[1] * scale) / scale];
+  const [low, high] = width ? [Math.ceil(bounds[0] * scale) / scale, Math.floor(bounds[1] * scale) / scale] : bounds;
   const round = (value) => Math.min(high, Math.max(low, Number(value.toFixed(digits))));
   return {
     choices: 0, low, high, step: 1 / scale, zero: round(0), draw: () => round(low + Math.random() * (high - low)),
@@ -320,12 +319,16 @@ function addImage(part, items, title, update) {
   const [channels, height, width] = isFirst ? shape : [shape[2], shape[0], shape[1]];
   const offset = (channel, y, x) => (
     isFirst ? (channel * height + y) * width + x : (y * width + x) * channels + channel);
-  const frames = channels === 3 ? 1 : Math.min(channels, CHANNELS);
-  const canvas = element("canvas", {width: width * frames, height, role: "img", "aria-label": `picture of ${title}`});
+  const frames = channels === 3 ? 1 : Math.min(channels, CHANNELS, Math.max(1, Math.floor(LARGEST_PICTURE / width)));
+  const isShown = width <= LARGEST_PICTURE && height <= LARGEST_PICTURE;
+  const canvas = isShown
+    ? element("canvas", {width: width * frames, height, role: "img", "aria-label": `picture of ${title}`})
+    : element("p", {}, "A picture of this size is not shown.");
   canvas.style.setProperty("max-width", `${16 * frames}rem`);
-  const context = canvas.getContext("2d");
+  const context = isShown ? canvas.getContext("2d") : null;
   const level = (at) => 255 * (values[at] - items[at].low) / (items[at].high - items[at].low);
   const show = () => {
+    if (!context) return;
     const pixels = context.createImageData(width * frames, height);
     for (let frame = 0; frame < frames; frame += 1) {
       for (let y = 0; y < height; y += 1) {
@@ -346,7 +349,7 @@ function addImage(part, items, title, update) {
         for (let x = 0; x < width; x += 1) {
           const item = items[offset(channel, y, x)];
           const value = item.low + (item.high - item.low) * shade(channel, y, x);
-          values[offset(channel, y, x)] = item.step === 1 ? Math.round(value) : value;
+          values[offset(channel, y, x)] = item.step === 1 && item.high > item.low ? Math.round(value) : value;
         }
       }
     }
@@ -374,6 +377,7 @@ function addImage(part, items, title, update) {
       return (channels === 3 ? [red, green, blue][channel] : 0.299 * red + 0.587 * green + 0.114 * blue) / 255;
     });
   });
+  file.hidden = !isShown;
   const buttons = element("div", {class: "actions-buttons"},
     makeButton("Black", () => paint(() => 0)), makeButton("Noise", () => paint(() => Math.random())),
     makeButton("Gradient", () => paint((channel, y, x) => (x / width + y / height) / 2)), file);
@@ -388,24 +392,27 @@ function describeAnswer({action, outputs}, space, sampling) {
   const {probabilities, q_values: qValues, value, mean, log_std: logStd} = outputs;
   const chosen = listNumbers(action);
   const made = [];
-  const count = probabilities ? listNumbers(probabilities).length : 0;
+  const chances = probabilities ? listNumbers(probabilities) : [], count = chances.length;
   const sizes = sampling.sizes.reduce((sum, size) => sum + size, 0) === count ? sampling.sizes : [];
   if (space.kind === "Box") made.push(makeBounds(chosen, space, mean, logStd));
   else if (count && space.kind === "MultiBinary" && sampling.kind === "bernoulli") {
     const mark = (at) => (chosen[at] === 1 ? " is 1" : "");
-    made.push(makeBars("Probability of 1", listNumbers(probabilities), [0, 1], mark));
+    made.push(makeBars("Probability of 1", chances, [0, 1], mark));
   } else if (count) {
     let start = 0;
-    (sizes.length ? sizes : [count]).forEach((size, at, all) => {
-      const part = listNumbers(probabilities).slice(start, start + size);
-      const title = all.length > 1 ? `Probabilities of component ${at}` : "Probabilities";
-      made.push(makeBars(title, part, [0, 1], (choice) => (choice === chosen[at] ? " chosen" : "")));
+    (sizes.length ? sizes : [count]).slice(0, MOST_BARS).forEach((size, at) => {
+      const title = sizes.length > 1 ? `Probabilities of component ${at}` : "Probabilities";
+      const mark = (choice) => (choice === chosen[at] ? " chosen" : "");
+      made.push(makeBars(title, chances.slice(start, start + size), [0, 1], mark));
       start += size;
     });
+    if (sizes.length > MOST_BARS) {
+      made.push(element("p", {class: "actions-muted"}, `The first ${MOST_BARS} components of ${sizes.length}.`));
+    }
   }
   const values = qValues === undefined ? [] : listNumbers(qValues);
   if (values.length > 1 && space.kind === "Discrete") {
-    const ends = [Math.min(0, ...values), Math.max(0, ...values)];
+    const ends = [Math.min, Math.max].map((choose) => values.reduce((end, item) => choose(end, item), 0));
     made.push(makeBars("Q-values", values, ends, (choice) => (choice === chosen[0] ? " chosen" : "")));
   } else if (values.length) made.push(makeNumber(values.length > 1 ? "Q-values of the critics" : "Q-value", values));
   if (value !== undefined) made.push(makeNumber("Value", listNumbers(value)));

@@ -119,6 +119,9 @@ def find_suffix(path: str) -> str:
     suffix = os.path.splitext(path)[1].lower()
     if suffix in FORMATS:
         return suffix
+    ending = os.path.basename(path).lower()
+    if ending in FORMATS:
+        raise ValueError(f"expected a name before the ending, such as {_NAME}{ending}, got {quote(path)}")
     beside = ((form.beside, name) for name, form in FORMATS.items() if form.beside)
     hint = "".join(f"; {end} is written beside the output {name}" for end, name in beside if path.lower().endswith(end))
     raise ValueError(f"expected an output that ends in {', '.join(FORMATS)}, got {quote(path)}{hint}")

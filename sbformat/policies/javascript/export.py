@@ -50,6 +50,7 @@ from sbformat.policies.operators import OPERATORS
 from sbformat.pth.array_streams import stream_of
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_numbers
+from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 _ALIGNMENT: Final = 8
 _LARGEST: Final = 2**53
 _LINE: Final = 118
+_LITERAL: Final = 1 << 19
+"""Letters of the data in one literal: engines take quadratic time for a long one."""
 _CODES: Final = {
     "bool": "B", "uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i", "uint64": "d",
     "int64": "d", "float16": "f", "float32": "f", "float64": "d",
@@ -70,6 +73,8 @@ _CODES: Final = {
 integers of 64 bits only as objects."""
 _UNPACK: Final = {"float16": "<e", "int64": "<q", "uint64": "<Q"}
 """How torch stores the dtypes whose items are converted."""
+_OPTIONS: Final = {"state": "state.", "episode_start": "episodeStart", "action_masks": "mask"}
+"""The options of ``predict``, by the role of inputs."""
 ARRAYS: Final = {
     "bool": "Uint8Array", "uint8": "Uint8Array", "int8": "Int8Array", "uint16": "Uint16Array", "int16": "Int16Array",
     "uint32": "Uint32Array", "int32": "Int32Array", "uint64": "Float64Array", "int64": "Float64Array",
@@ -118,8 +123,9 @@ def export_javascript(
     """
     require_type(path, (str, os.PathLike), "a path")
     target = os.fspath(path)
-    if os.path.splitext(target)[1].lower() not in JAVASCRIPT:
-        raise ValueError(f"expected a path that ends in {' or '.join(JAVASCRIPT)}, got {quote(target)}")
+    if os.path.splitext(target)[1] not in JAVASCRIPT:
+        hint = ": node imports no upper-case ending" if target.lower().endswith(JAVASCRIPT) else ""
+        raise ValueError(f"expected a path that ends in {' or '.join(JAVASCRIPT)}, got {quote(target)}{hint}")
     opened: Any = policy if isinstance(getattr(policy, "model", None), PolicyModel) else load_policy(policy)  # type: ignore[arg-type]
     program = make_program(opened.model, outputs, raw=raw)
     texts = write_module(program), write_declarations(program)
@@ -203,11 +209,14 @@ def _write_inputs(graph: Graph, model: PolicyModel) -> list[dict[str, Any]]:
         part = parts.get(item.key, space)
         is_observation = item.role == "observation"
         choices = list(part.choices()) if is_observation and part.observed == "one-hot" else None
+        if item.role == "action_masks":
+            choices = list(model.graph.sampling.sizes)
         made.append(
             {
                 "name": port.name, "key": item.key, "role": item.role, "dtype": item.dtype, "shape": list(item.shape),
                 "is_image": is_observation and model.family == "sb3" and part.is_image(),
                 "choices": choices, "default": item.default,
+                "space": write_numbers(render_json(part)) if is_observation else None,
             }
         )  # fmt: skip
     return made
@@ -304,7 +313,7 @@ def write_module(program: Mapping[str, Any]) -> str:
     """Return the text of the module."""
     members = ",\n".join(f"  {_dump(name)}: {_write_member(value)}" for name, value in program.items())
     comment = [
-        f"A {summarize_origin(program['metadata'])}.",
+        f"{summarize_origin(program['metadata'])}.",
         "predict(observation, { state, episodeStart, mask, deterministic, random }): { action, state, outputs }",
         *(_describe_port(port) for ports in _list_ports(program) for port in ports),
     ]
@@ -321,7 +330,10 @@ def _write_member(value: Any) -> str:
     if isinstance(value, list) and value:
         return "[\n    " + ",\n    ".join(map(_dump, value)) + ",\n  ]"
     if isinstance(value, str):  # the data, of letters and digits
-        return "`\n" + "\n".join(value[at : at + _LINE] for at in range(0, len(value), _LINE)) + "\n`"
+        lines = [value[at : at + _LINE] for at in range(0, len(value), _LINE)]
+        count = _LITERAL // _LINE
+        literals = ["\n".join(lines[at : at + count]) for at in range(0, len(lines), count)]
+        return "[`\n" + "\n`, `\n".join(literals) + "\n`].join('')"
     return _dump(value)
 
 
@@ -331,7 +343,15 @@ def _dump(value: Any) -> str:
 
 
 def _describe_port(port: Port) -> str:
-    return f"{port.role} {port.name}: {port.dtype} of the shape {list(port.shape)}"
+    """Return a line about an argument or a result, by its name in JavaScript."""
+    name = port.name
+    if port.role in _OPTIONS:
+        name = f"{_OPTIONS[port.role]}{name if port.role == 'state' else ''}"
+    elif port.key is not None:
+        name = f"{quote(port.key, 80)} of the observation"
+    elif name.startswith(NEXT):
+        name = f"state.{name[len(NEXT) :]}"
+    return f"{'output' if port.role == 'output' else 'input'} {name}: {port.dtype}, shape {port.shape}"
 
 
 def write_declarations(program: Mapping[str, Any]) -> str:
@@ -340,35 +360,47 @@ def write_declarations(program: Mapping[str, Any]) -> str:
     keys = [port.key for port in inputs if port.key is not None]
     members = "".join(f"  {_dump(key)}: Numbers;\n" for key in keys)
     observation = f"{{\n{members}}} | Map<string, Numbers>" if keys else "Numbers"
-    states = [port for port in inputs if port.role == "state"]
-    state = f"{{ {'; '.join(f'{_dump(port.name)}: Float32Array' for port in states)} }}" if states else "undefined"
+    states = [_dump(port.name) for port in inputs if port.role == "state"]
+    given = {
+        "state": _write_members(states, "Items"),
+        "episode_start": "boolean | number",
+        "action_masks": "Items | readonly Items[]",
+    }
+    roles = {port.role for port in inputs}
     outputs = {port.name: ARRAYS[port.dtype] if port.shape else "number" for port in results[: len(program["outputs"])]}
     return _DECLARATIONS % {
+        **{role: f"{f'{kind} | ' if role in roles else ''}null | undefined" for role, kind in given.items()},
         "observation": observation,
-        "state": state,
+        "next": _write_members(states, "Float32Array") if states else "undefined",
         "action": outputs.get("action", "undefined"),
         "outputs": "".join(f"  {_dump(name)}: {kind};\n" for name, kind in outputs.items()),
     }
 
 
+def _write_members(names: Sequence[str], kind: str) -> str:
+    return f"{{ {'; '.join(f'{name}: {kind}' for name in names)} }}"
+
+
 _DECLARATIONS: Final = """\
-export type Numbers = number | bigint | boolean | ArrayLike<number> | ArrayLike<bigint> | readonly Numbers[];
+export type Items =
+  readonly (number | bigint | boolean)[] | (ArrayBufferView & (ArrayLike<number> | ArrayLike<bigint>));
+export type Numbers = number | bigint | boolean | Items | readonly Numbers[];
 export type Observation = %(observation)s;
-export type State = %(state)s;
+export type State = %(next)s;
 export type Action = %(action)s;
 export interface Outputs {
 %(outputs)s}
 export interface Options {
   /** What the last call returned; by default the state at the start of an episode. */
-  state?: State | null;
+  state?: %(state)s;
   /** Whether an episode begins, whose state is zero. */
-  episodeStart?: boolean | number | null;
-  /** For each choice whether it is valid. */
-  mask?: Numbers | null;
+  episodeStart?: %(episode_start)s;
+  /** For each choice whether it is valid; may be nested by component. */
+  mask?: %(action_masks)s;
   /** The most likely action instead of a drawn one; true by default. */
-  deterministic?: boolean;
+  deterministic?: boolean | undefined;
   /** Returns uniform numbers >= 0 and < 1; by default Math.random. */
-  random?: () => number;
+  random?: (() => number) | undefined;
 }
 export interface Output {
   readonly name: string;

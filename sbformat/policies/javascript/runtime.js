@@ -346,7 +346,7 @@ const KERNELS = {
   Softsign: map((x) => x / (1 + Math.abs(x))),
   Elu: elu,
   Selu: elu,
-  Celu: (out, operands, { alpha }) => elu(out, operands, { alpha, divisor: alpha }),
+  Celu: (out, operands, { alpha }) => elu(out, operands, { alpha, gamma: 1, divisor: alpha }),
   LeakyRelu: (out, [x], { alpha }) => prelu(out, [x, like(out).fill(alpha)]),
   Gemm: gemm, Conv: conv, LayerNormalization: normalize, OneHot: oneHot, Softmax: softmax, LogSoftmax: logSoftmax,
   ReduceSum: reduce(sum),
@@ -373,16 +373,17 @@ function view({ op, attributes, dtype, shape }, { data, ...operand }) {
   return data.subarray(start, start + count(shape));
 }
 
-// Return the values of a program, and the steps that compute those that depend on inputs.
+// Return the values of a program, and the steps that compute those that depend on inputs. Whatever is read from an
+// object is its own property, here and below: what else a page adds to Object.prototype changes nothing.
 function link({ inputs, weights, nodes, sampling, data: text }) {
-  const buffer = decode(text), steps = [];
-  const values = inputs.map(({ dtype, shape }) => ({ dtype, shape, data: new TYPES[dtype](count(shape)) }));
+  const buffer = decode(text), steps = [], given = { isConstant: false, isReplaced: false, isDrawn: false };
+  const values = inputs.map(({ dtype, shape }) => ({ ...given, dtype, shape, data: new TYPES[dtype](count(shape)) }));
   for (const { dtype, shape, at } of weights) {
-    values.push({ dtype, shape, data: new TYPES[dtype](buffer, at, count(shape)), isConstant: true });
+    values.push({ ...given, dtype, shape, data: new TYPES[dtype](buffer, at, count(shape)), isConstant: true });
   }
   for (const node of nodes) {
     const operands = node.operands.map((number) => values[number]), isReplaced = values.length === sampling.replaces;
-    const { dtype, shape, attributes } = node, length = count(shape);
+    const { dtype, shape } = node, length = count(shape), attributes = { __proto__: null, ...node.attributes };
     const isConstant = !isReplaced && operands.every((operand) => operand.isConstant);
     const isDrawn = operands.some((operand) => operand.isReplaced || operand.isDrawn);
     const run = (step, once) => (once ? step() : steps.push({ step, isDrawn }));
@@ -409,6 +410,8 @@ function link({ inputs, weights, nodes, sampling, data: text }) {
 
 const isTyped = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 const isArray = (value) => Array.isArray(value) || isTyped(value);
+const isMap = (value) => Object.prototype.toString.call(value) === "[object Map]"; // of another window, too
+const isObject = (value) => typeof value === "object" && value !== null && !isArray(value);
 const quote = (text) => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
 const list = (names) => names.slice(0, 20).map((name) => quote(String(name))).join(", ") || "none";
 
@@ -446,13 +449,9 @@ function copyNested(items, value, layout, axis = 0, start = 0) {
   }
 }
 
-function hasSizes(value, sizes) {
-  let part = value;
-  return sizes.every((size) => {
-    const fits = isArray(part) && part.length === size;
-    part = fits ? part[0] : undefined;
-    return fits;
-  });
+// Whether the first item of each axis says that arrays have these sizes.
+function hasSizes(value, [size, ...rest]) {
+  return size === undefined || (isArray(value) && value.length === size && hasSizes(value[0], rest));
 }
 
 // Return a function that copies an argument to the array of an input; undefined is the default.
@@ -481,26 +480,60 @@ function makeReader({ dtype, shape, is_image: isImage, choices, default: usual }
   };
 }
 
-// Return the parts of a Dict observation: own properties of an object, or the values of a Map.
-function readParts(observation, keys) {
-  if (typeof observation !== "object" || observation === null || isArray(observation)) {
-    const got = describe(observation);
-    throw new TypeError(`expected an object with the keys ${list(keys)} as the observation, got ${got}`);
+// Return a function that copies a mask: an item for each choice, or an array of these for each component.
+function makeMaskReader(input, data) {
+  const read = makeReader({ ...input, choices: null }, data, "mask"), sizes = input.choices;
+  return (mask) => {
+    const fits = (size, i) => isArray(mask[i]) && mask[i].length === size;
+    const isNested = Array.isArray(mask) && mask.length === sizes.length && sizes.every(fits);
+    read(isNested ? mask.flatMap((part) => Array.from(part)) : mask);
+  };
+}
+
+// Return the parts of a Dict observation, or of a state: own properties of an object, or the values of a Map.
+function readParts(value, keys, what) {
+  const fromMap = isMap(value), given = fromMap ? [...value.keys()] : isObject(value) ? Object.keys(value) : undefined;
+  const has = (key) => (fromMap ? value.has(key) : Object.hasOwn(value, key));
+  if (given?.length !== keys.length || !keys.every(has)) {
+    const got = given ? `one with ${list(given)}` : describe(value);
+    throw new TypeError(`expected an object with the keys ${list(keys)} as ${what}, got ${got}`);
   }
-  const isMap = observation instanceof Map, given = isMap ? [...observation.keys()] : Object.keys(observation);
-  const has = (key) => (isMap ? observation.has(key) : Object.hasOwn(observation, key));
-  if (given.length !== keys.length || !keys.every(has)) {
-    throw new TypeError(`expected an observation with the keys ${list(keys)}, got ${list(given)}`);
+  return keys.map((key) => (fromMap ? value.get(key) : value[key]) ?? null);
+}
+
+const OPTIONS = ["state", "episodeStart", "mask", "deterministic", "random"];
+const NAMES = { observation: "the observation", state: "state", episode_start: "episodeStart", action_masks: "mask" };
+
+function readOptions(options) {
+  const parent = isObject(options) ? Object.getPrototypeOf(options) : undefined;
+  if (parent === undefined || (parent !== null && Object.getPrototypeOf(parent) !== null)) {
+    throw new TypeError(`expected a plain object as the options, got ${describe(options)}`);
   }
-  return keys.map((key) => (isMap ? observation.get(key) : observation[key]));
+  for (const name of Object.keys(options)) {
+    if (!OPTIONS.includes(name)) throw new TypeError(`expected options among ${list(OPTIONS)}, got ${quote(name)}`);
+  }
+  const own = { __proto__: null, ...options };
+  const { state = null, episodeStart = null, mask = null, deterministic = true, random = Math.random } = own;
+  if (typeof deterministic !== "boolean") {
+    throw new TypeError(`expected true or false as deterministic, got ${describe(deterministic)}`);
+  }
+  if (typeof random !== "function") throw new TypeError(`expected a function as random, got ${describe(random)}`);
+  return { state, episodeStart, mask, deterministic, random };
 }
 
 // -- drawn actions ------------------------------------------------------------------------------------
 // Each returns a function that writes a draw to the array of the value that it replaces.
 
+// Uniform numbers are > 0 and < 1, so that noise is finite: what has a mask, -1e8, is never drawn.
+const makeUniform = (random) => () => {
+  const number = random();
+  if (typeof number === "number" && number >= 0 && number < 1) return number || 2 ** -54;
+  throw new RangeError(`expected a number >= 0 and < 1 from random, got ${describe(number)}`);
+};
 const normal = (random) => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
 const SAMPLERS = {
+  __proto__: null,
   gaussian: (out, { mean, log_std: logarithm }) => (random) => {
     for (let i = 0; i < out.length; i++) out[i] = normal(random) * round(out, Math.exp(logarithm[i])) + mean[i];
   },
@@ -530,7 +563,7 @@ const SAMPLERS = {
 
 // -- policies ------------------------------------------------------------------------------------------
 
-const OPTIONS = ["state", "episodeStart", "mask", "deterministic", "random"];
+const copyFrozen = (value) => JSON.parse(JSON.stringify(value), (_, part) => Object.freeze(part));
 
 // Refuse what torch refuses for a distribution.
 function requireNumbers(parameter, isLogits) {
@@ -542,62 +575,70 @@ function requireNumbers(parameter, isLogits) {
   }
 }
 
-// Return a policy, whose predict(observation, { state, episodeStart, mask, deterministic, random }) returns
-// { action, state, outputs }.
+// Return a policy: predict(observation, options) returns { action, state, outputs }.
 export function createPolicy(program) {
   if (new Uint8Array(Uint16Array.of(1).buffer)[0] !== 1) throw new Error("expected a little-endian processor");
   const { inputs, states, sampling, metadata } = program, { values, steps } = link(program);
   const outputs = program.outputs.map(({ name, value }) => ({ name, ...values[value] }));
+  const action = outputs.find(({ name }) => name === "action");
   const drawSteps = steps.filter(({ isDrawn }) => isDrawn);
-  const roles = { observation: [], state: [], episode_start: [], action_masks: [] };
+  const readers = { observation: [], state: [], episode_start: [], action_masks: [] };
   inputs.forEach((input, number) => {
-    const names = { observation: "the observation", state: `state.${input.name}`, episode_start: "episodeStart" };
-    const what = input.key === null ? names[input.role] ?? "mask" : `${quote(input.key)} of the observation`;
-    roles[input.role].push({ name: input.name, read: makeReader(input, values[number].data, what) });
+    const { name, key, role } = input, { data } = values[number];
+    const what = key !== null ? `${quote(key)} of the observation` : role === "state" ? `state.${name}` : NAMES[role];
+    readers[role].push(role === "action_masks" ? makeMaskReader(input, data) : makeReader(input, data, what));
   });
   const keys = inputs.filter(({ key }) => key !== null).map(({ key }) => key);
+  const stateNames = inputs.filter(({ role }) => role === "state").map(({ name }) => name);
 
-  const parameters = {}, noise = { matrix: undefined };
+  const parameters = { __proto__: null }, noise = { matrix: undefined };
   for (const [name, value] of Object.entries(sampling.parameters)) parameters[name] = values[value].data;
   const draw = SAMPLERS[sampling.kind]?.(values[sampling.replaces].data, parameters, sampling, noise);
   const take = ({ shape, data }) => (shape.length ? data.slice() : data[0]);
+  let isRunning = false;
 
-  function readArguments(observation, options) {
-    for (const name of Object.keys(options)) {
-      if (!OPTIONS.includes(name)) throw new TypeError(`expected options among ${list(OPTIONS)}, got ${quote(name)}`);
-    }
-    const { state, episodeStart, mask } = options;
-    if (mask && !roles.action_masks.length) throw new TypeError("expected no mask: the policy does not take one");
-    const parts = keys.length ? readParts(observation, keys) : [observation];
-    roles.observation.forEach(({ read }, i) => read(parts[i]));
-    for (const { read } of roles.episode_start) read(episodeStart ?? undefined);
-    for (const { read } of roles.action_masks) read(Array.isArray(mask) ? mask.flat(8) : mask ?? undefined);
-    for (const { name, read } of roles.state) {
-      if (state && !Object.hasOwn(state, name)) {
-        const expected = list(roles.state.map((row) => row.name));
-        throw new TypeError(`expected a state with ${expected}, got ${list(Object.keys(state))}`);
+  function readArguments(observation, { state, episodeStart, mask }) {
+    for (const [role, value] of [["state", state], ["episode_start", episodeStart], ["action_masks", mask]]) {
+      if (value !== null && !readers[role].length) {
+        throw new TypeError(`expected no ${NAMES[role]}: the policy does not take one`);
       }
-      read(state ? state[name] ?? null : undefined);
     }
+    const parts = keys.length ? readParts(observation, keys, "the observation") : [observation];
+    const states = state === null ? [] : readParts(state, stateNames, "state");
+    readers.observation.forEach((read, i) => read(parts[i]));
+    readers.state.forEach((read, i) => read(states[i]));
+    for (const read of readers.episode_start) read(episodeStart ?? undefined);
+    for (const read of readers.action_masks) read(mask ?? undefined);
   }
 
-  function predict(observation, options = {}) {
-    const { deterministic = true, random = Math.random } = options;
-    if (typeof random !== "function") throw new TypeError(`expected a function as random, got ${describe(random)}`);
+  function compute(observation, options) {
     readArguments(observation, options);
     for (let i = 0; i < steps.length; i++) steps[i].step();
     if (sampling.checked) requireNumbers(parameters.logits ?? parameters.mean, parameters.logits !== undefined);
     const found = {}, next = {};
     for (let i = 0; i < outputs.length; i++) found[outputs[i].name] = take(outputs[i]);
     for (const { name, output } of states) next[name] = values[output].data.slice();
-    if (draw && !deterministic) {
-      draw(random);
-      for (const { step } of drawSteps) step();
-      found.action = take(outputs[0]);
-    } else if (sampling.kind === "epsilon_greedy" && !deterministic && random() < sampling.rate) {
-      found.action = sampling.low + Math.floor(random() * (sampling.high - sampling.low));
+    if (!options.deterministic) {
+      const uniform = makeUniform(options.random);
+      if (draw) {
+        draw(uniform);
+        for (const { step } of drawSteps) step();
+        found.action = take(action);
+      } else if (sampling.kind === "epsilon_greedy" && uniform() < sampling.rate) {
+        found.action = sampling.low + Math.floor(uniform() * (sampling.high - sampling.low));
+      }
     }
-    return { action: found.action, state: states.length ? next : undefined, outputs: found };
+    return { action: action && found.action, state: states.length ? next : undefined, outputs: found };
+  }
+
+  function predict(observation, options = {}) {
+    if (isRunning) throw new Error("expected no call of predict while it runs, by random or by what it reads");
+    isRunning = true;
+    try {
+      return compute(observation, readOptions(options));
+    } finally {
+      isRunning = false;
+    }
   }
 
   function resetNoise() {
@@ -605,8 +646,8 @@ export function createPolicy(program) {
   }
 
   return {
-    predict, resetNoise, metadata,
-    inputs: inputs.map(({ name, key, role, dtype, shape }) => ({ name, key, role, dtype, shape })),
-    outputs: outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
+    predict, resetNoise, metadata: copyFrozen(metadata),
+    inputs: copyFrozen(inputs.map(({ name, key, role, dtype, shape }) => ({ name, key, role, dtype, shape }))),
+    outputs: copyFrozen(outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }))),
   };
 }

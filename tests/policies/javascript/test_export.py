@@ -19,7 +19,16 @@ from sbformat.policies.graph import Sampling
 from sbformat.policies.javascript.export import make_program, read_runtime, write_declarations, write_module
 from sbformat.pth.values import tensor_info
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
-from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, numbers
+from tests.policies.run.models import (
+    Model,
+    box,
+    categorical,
+    dict_space,
+    discrete,
+    gaussian,
+    multi_discrete,
+    numbers,
+)
 from tests.policies.run.test_policy import epsilon_greedy, recurrent
 
 if TYPE_CHECKING:
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 HOSTILE: Final = ["__proto__", "constructor", "*/`${alert(1)}`//", "</script><script>", "\u2028\n'\"\\", "\ud800", ""]
 
 
-@pytest.mark.parametrize(("suffix", "beside"), [(".js", ".d.ts"), (".mjs", ".d.mts"), (".JS", ".d.ts")])
+@pytest.mark.parametrize(("suffix", "beside"), [(".js", ".d.ts"), (".mjs", ".d.mts")])
 def test_two_files_are_written(tmp_path: Path, suffix: str, beside: str) -> None:
     path = tmp_path / f"policy{suffix}"
     report = sbformat.export_javascript(PPO, path)
@@ -38,7 +47,7 @@ def test_two_files_are_written(tmp_path: Path, suffix: str, beside: str) -> None
     described = [(port.name, port.dtype, port.shape) for port in report.outputs]
     assert described[::3] == [("action", "int64", ()), ("value", "float32", (1,))]
     text = path.read_text("ascii")
-    assert text.startswith("// A PPO policy of Stable-Baselines3 2.9.2, from a file with the SHA-256\n")
+    assert text.startswith("// PPO policy of Stable-Baselines3 2.9.2, from a file with the SHA-256\n")
     with pytest.raises(FileExistsError):
         sbformat.export_javascript(PPO, path)
     sbformat.export_javascript(PPO, path, overwrite=True)
@@ -56,6 +65,8 @@ def test_outputs_are_chosen(tmp_path: Path) -> None:
         sbformat.export_javascript(SAC, tmp_path / "e.js", outputs=["logits"])
     with pytest.raises(ValueError, match=r"expected a path that ends in \.js or \.mjs, got 'e\.ts'"):
         sbformat.export_javascript(SAC, "e.ts")
+    with pytest.raises(ValueError, match=r"got 'e\.MJS': node imports no upper-case ending"):
+        sbformat.export_javascript(SAC, "e.MJS")
 
 
 def test_a_program_is_made_without_numpy() -> None:
@@ -110,7 +121,10 @@ def test_the_program_says_what_arguments_are() -> None:
     ]  # fmt: skip
     program = make_program(recurrent(critic=True))
     assert [row["name"] for row in program["states"]] == ["hidden.1", "critic_cell.1"]
-    assert '= { "hidden.1": Float32Array; "critic_cell.1": Float32Array };' in write_declarations(program)
+    declarations = write_declarations(program)
+    assert 'State = { "hidden.1": Float32Array; "critic_cell.1": Float32Array };' in declarations
+    assert 'state?: { "hidden.1": Items; "critic_cell.1": Items } | null | undefined;' in declarations
+    assert "mask?: null | undefined;" in declarations
     assert make_program(gaussian(discrete(6), box(2)))["inputs"][0]["choices"] == [6]
     assert make_program(epsilon_greedy(0.25, start=-2))["sampling"] == {
         "kind": "epsilon_greedy", "replaces": None, "parameters": {}, "sizes": [], "rate": 0.25, "low": -2, "high": 3,
@@ -118,6 +132,42 @@ def test_the_program_says_what_arguments_are() -> None:
     }  # fmt: skip
     with pytest.raises(sbformat.UnsupportedError, match="'the action space': expected integers up to 2\\*\\*53, got"):
         make_program(epsilon_greedy(0.25, start=2**60))
+
+
+def test_each_part_of_a_dict_has_its_space() -> None:
+    """Also where the metadata write two keys alike."""
+    keys = ["\u2028", "\\u2028", "k" * 5000 + "1", "k" * 5000 + "2"]
+    space = dict_space(**{key: box(2, low=-at - 1, high=at) for at, key in enumerate(keys)})
+    program = make_program(gaussian(space, box(1)))
+    assert [row["space"]["high"]["items"] for row in program["inputs"]] == [[at, at] for at in range(len(keys))]
+    masked = make_program(categorical(box(4), multi_discrete(2, 3), masked=True))["inputs"][1]
+    assert (masked["space"], masked["choices"]) == (None, [2, 3])
+
+
+def test_the_comment_names_arguments_as_predict_does() -> None:
+    programs = [
+        recurrent(critic=True),
+        categorical(box(4), discrete(3), masked=True),
+        gaussian(dict_space(a=box(2)), box(1)),
+    ]
+    lines = {line for model in programs for line in write_module(make_program(model)).splitlines()}
+    assert {
+        "// input state.hidden.1: float32, shape (3,)",
+        "// input episodeStart: float32, shape ()",
+        "// input mask: bool, shape (3,)",
+        "// input 'a' of the observation: float32, shape (2,)",
+        "// output action: int64, shape ()",
+        "// output state.hidden.1: float32, shape (3,)",
+    } <= lines
+
+
+def test_the_data_is_in_literals_of_a_limited_length() -> None:
+    program = make_program(categorical(box(4), discrete(3)))
+    data = "".join(chr(65 + at % 23) for at in range(2**21))
+    text = write_module({**program, "data": data})
+    literals = re.findall(r"`([\sA-W]*)`", text[text.index("const policy = createPolicy(") :])
+    assert "".join("".join(literals).split()) == data
+    assert [len(literal) < 600_000 for literal in literals] == [True] * 5
 
 
 def read_tensor(array: np.ndarray, **changes: Any) -> np.ndarray:

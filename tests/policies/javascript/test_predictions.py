@@ -158,10 +158,35 @@ def test_a_masked_choice_is_never_drawn(node: Node) -> None:
         make_program(categorical(box(4), discrete(3), masked=True)),
         "new Set(Array(500).fill({ mask: [1, 1, 0], deterministic: false }).map((options) => "
         "predict([0, 0, 0, 0], options).action)).size",
-        "predict([0, 0, 0, 0], { mask: [[false], [false], [true]] }).action",
+        "predict([0, 0, 0, 0], { mask: [[false, false, true]] }).action",
         "predict([0, 0, 0, 0], { mask: Uint8Array.of(0, 5, 0) }).action",
+        "[[0, 0, 0.5], [0, 0.5, 0.5]].map((numbers) => predict([0, 0, 0, 0], { mask: [1, 1, 0], deterministic: false, "
+        "random: () => numbers.shift() }).action)",
     )
-    assert found == ["2", "2", "1"]
+    assert found == ["2", "2", "1", "0,1"]
+
+
+def test_the_action_is_found_by_name(node: Node) -> None:
+    """Not by its place among the outputs; without it, nothing is drawn."""
+    model = categorical(box(4), discrete(5))
+    names = [*model.graph.outputs]
+    draws = "[0.1, 0.3, 0.5, 0.7, 0.9].map((first) => { const numbers = [first, 0.5, 0.5, 0.5, 0.5]; return predict("
+    draws += "[1, 0, 0, 1], { deterministic: false, random: () => numbers.shift() }).action; })"
+    expected, found = (node.evaluate(make_program(model, order), draws) for order in (names, names[::-1]))
+    assert found == expected
+    assert all(text.isdecimal() for text in found[0].split(","))
+    assert len(set(found[0].split(","))) > 1
+    text = "JSON.stringify(predict([1, 0, 0, 1], { deterministic: false, random: () => 1 }).action)"
+    assert node.evaluate(make_program(model, names[1:]), text) == ["undefined"]
+
+
+def test_masks_by_component(node: Node) -> None:
+    program = make_program(categorical(box(4), multi_discrete(2, 4), masked=True))
+    taken = ["[0, 1, 0, 0, 0, 1]", "[Uint8Array.of(0, 1), [false, false, 0, 1n]]"]
+    refused = ["[[0, 1], [0, 0, 0]]", "[, [0, 0, 0, 1]]", "[[0, 1], [0, , 0, 1]]", "[0, 1, , 0, 0, 1]", "[[[0, 1], 1]]"]
+    texts = node.evaluate(program, *(f"predict([0, 0, 0, 0], {{ mask: {mask} }}).action" for mask in taken + refused))
+    assert texts[:2] == ["1,3", "1,3"]
+    assert all("Error: expected" in text for text in texts[2:])
 
 
 # -- observations and states --------------------------------------------------------------------------
@@ -211,8 +236,8 @@ def test_keys_of_a_file_are_only_keys(node: Node) -> None:
     for text in found[:2]:
         np.testing.assert_allclose(read_numbers(text), expected, 1e-5)
     for text in found[2:]:
-        assert text.startswith('TypeError: expected an observation with the keys "__proto__", "constructor"')
-        assert text.endswith("got none")
+        assert text.startswith('TypeError: expected an object with the keys "__proto__", "constructor"')
+        assert text.endswith("got one with none")
 
 
 REFUSED: Final = [
@@ -238,12 +263,25 @@ REFUSED: Final = [
     (discrete(6), "predict([1])", "TypeError: expected a number in the observation, got an array of 1"),
     (multi_discrete(3, 4), "predict([1, 4])", "expected an integer >= 0 and < 4 in the observation, got 4"),
     (dict_space(a=box(4)), "predict([1, 2, 3, 4])", 'expected an object with the keys "a" as the observation'),
-    (dict_space(a=box(4)), "predict({ a: [1, 2, 3, 4], b: 1 })", 'with the keys "a", got "a", "b"'),
-    (dict_space(a=box(4), b=box(1)), "predict({ a: [1, 2, 3, 4] })", 'with the keys "a", "b", got "a"'),
+    (dict_space(a=box(4)), "predict({ a: [1, 2, 3, 4], b: 1 })", '"a" as the observation, got one with "a", "b"'),
+    (dict_space(a=box(4), b=box(1)), "predict({ a: [1, 2, 3, 4] })", '"a", "b" as the observation, got one with "a"'),
     (dict_space(a=box(4)), "predict({ a: [1, 2] })", 'as "a" of the observation, got an array of 2'),
     (box(1), "predict([1], { episode_start: true })", 'expected options among "state", "episodeStart", "mask"'),
     (box(1), "predict([1], { mask: [1, 1] })", "TypeError: expected no mask: the policy does not take one"),
+    (box(1), "predict([1], { mask: 0 })", "TypeError: expected no mask: the policy does not take one"),
+    (box(1), "predict([1], { state: {} })", "TypeError: expected no state: the policy does not take one"),
+    (box(1), "predict([1], { episodeStart: false })", "TypeError: expected no episodeStart: the policy does"),
+    (box(1), "predict([1], null)", "TypeError: expected a plain object as the options, got null"),
+    (box(1), "predict([1], [])", "TypeError: expected a plain object as the options, got an array of 0"),
+    (box(1), "predict([1], 'state')", 'TypeError: expected a plain object as the options, got the text "state"'),
+    (box(1), "predict([1], new Map())", "TypeError: expected a plain object as the options, got an object"),
+    (box(1), "predict([1], { deterministic: 0 })", "TypeError: expected true or false as deterministic, got 0"),
+    (box(1), "predict([1], { deterministic: null })", "TypeError: expected true or false as deterministic, got null"),
     (box(1), "predict([1], { random: 3 })", "TypeError: expected a function as random, got 3"),
+    (box(1), "predict([1], { deterministic: false, random: () => 1 })", "RangeError: expected a number >= 0 and < 1"),
+    (box(1), "predict([1], { deterministic: false, random: () => '0.5' })", 'from random, got the text "0.5"'),
+    (box(1), "predict([1], { deterministic: false, random: () => NaN })", "from random, got NaN"),
+    (box(1), "predict([1], { deterministic: false, random: () => predict([2]) })", "expected no call of predict"),
     (box(1), "predict([NaN])", "RangeError: expected numbers as the mean of the action, got NaN"),
 ]  # fmt: skip
 
@@ -288,8 +326,12 @@ def test_states_from_step_to_step(node: Node) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("{ state: {} }", 'expected a state with "hidden.1", got none'),
-        ("{ state: 7 }", "got none"),
+        ("{ state: {} }", 'expected an object with the keys "hidden.1" as state, got one with none'),
+        ("{ state: { ...state, more: 1 } }", 'as state, got one with "hidden.1", "more"'),
+        ("{ state: Object.create(state) }", "as state, got one with none"),
+        ("{ state: 7 }", "as state, got 7"),
+        ("{ state: 0 }", "as state, got 0"),
+        ("{ state: '' }", "as state, got the text"),
         ("{ state: { 'hidden.1': undefined } }", "as state.hidden.1, got null"),
         ("{ state: { 'hidden.1': [1] } }", f"the shape [{HIDDEN}] as state.hidden.1, got an array of 1"),
         ("{ episodeStart: [true] }", "expected a number in episodeStart, got an array of 1"),
@@ -300,6 +342,60 @@ def test_states_that_do_not_fit_are_refused(node: Node, options: str, message: s
     (found,) = node.evaluate(make_program(recurrent()), text)
     assert "Error: expected" in found
     assert message in found
+
+
+def test_a_state_of_plain_arrays(node: Node) -> None:
+    """As JSON has them; null is the state at the start."""
+    text = """(() => {
+      const { state } = predict([1, 2, 3], { state: null, episodeStart: null, mask: null });
+      const plain = JSON.parse(JSON.stringify({ "hidden.1": [...state["hidden.1"]] }));
+      return [state, plain, new Map(Object.entries(plain))].map((state) => predict([1, 2, 3], { state }).action);
+    })()"""
+    (found,) = node.evaluate(make_program(recurrent()), text)
+    numbers_of = read_numbers(found)
+    assert numbers_of[: len(numbers_of) // 3] * 3 == numbers_of
+
+
+def test_an_error_leaves_the_module_as_it_was(node: Node) -> None:
+    texts = ("predict([1]).action", "predict([1], { deterministic: false, random: () => 2 })", "predict([1]).action")
+    found = node.evaluate(make_program(gaussian(box(1), box(2))), *texts)
+    assert "RangeError" in found[1]
+    assert found[2] == found[0]
+
+
+def test_what_a_module_describes_is_frozen(node: Node) -> None:
+    program = make_program(gaussian(box(2, 2), box(2)))
+    texts = ("inputs[0].shape", "inputs[0]", "inputs", "outputs[0].shape", "outputs", "metadata")
+    assert node.evaluate(program, *(f"Object.isFrozen({text})" for text in texts)) == ["true"] * len(texts)
+
+
+def test_a_map_of_another_window(node: Node) -> None:
+    pairs = "[['a', [1, 2, 3, 4]]]"
+    (found,) = node.evaluate(
+        make_program(gaussian(dict_space(a=box(4)), box(2))),
+        f"(() => {{ const Other = process.getBuiltinModule('node:vm').runInNewContext('Map'); "
+        f"return String(predict(new Other({pairs})).action) === String(predict(new Map({pairs})).action); }})()",
+    )
+    assert found == "true"
+
+
+def test_additions_to_prototypes_change_nothing(node: Node) -> None:
+    (found,) = node.evaluate(make_program(categorical(box(4), discrete(3))), """(() => {
+      const expected = JSON.stringify(predict([1, 0, 0, 1]));
+      const more = {
+        deterministic: false, random: () => 0.999, mask: [0, 0, 1], state: {}, isConstant: true, isReplaced: true,
+        isDrawn: true, gamma: 7, divisor: 7, axis: 0, none: () => () => {}, bias: 3,
+      };
+      try {
+        Object.assign(Object.prototype, more);
+        const other = createPolicy(program);
+        return [predict([1, 0, 0, 1]), predict([1, 0, 0, 1], {}), other.predict([1, 0, 0, 1])]
+          .every((result) => JSON.stringify(result) === expected);
+      } finally {
+        for (const name of Object.keys(more)) delete Object.prototype[name];
+      }
+    })()""")  # fmt: skip
+    assert found == "true"
 
 
 def test_a_mean_of_nan_is_computed_where_sb2_does(node: Node) -> None:
