@@ -34,7 +34,7 @@ from sbformat.policies.pytorch.modules import Tree
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.policy_vectors import load_vector
 from tests.nets.agents import make_agent
-from tests.policies.run.models import Model, box, dict_space, discrete, gaussian, images, make_policy
+from tests.policies.run.models import Model, box, dict_space, discrete, gaussian, images, make_policy, multi_discrete
 from tests.policies.sampled import KINDS, SOME_VECTORS
 
 if TYPE_CHECKING:
@@ -227,6 +227,17 @@ def test_keys_of_a_dict_inject_nothing(tmp_path: Path) -> None:
     assert_clean(source)
     strings = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
     assert set(ATTACKS) <= strings
+
+
+@pytest.mark.parametrize("part", [box(2), images(1, 36, 36), discrete(3), multi_discrete(2, 3)], ids=lambda part: type(part).__name__)
+def test_keys_without_a_letter_are_read_from_the_observation(part: Any, tmp_path: Path) -> None:
+    keys = ["\u043a\u0430\u0440\u0442\u0430", " ", "\u0446\u0435\u043b\u044c"]
+    agent = make_agent("MultiInputActorCriticPolicy", dict_space(**dict.fromkeys(keys, part)), box(2))
+    forward = ast.parse(find_method(export(agent, tmp_path), "forward"))
+    assigned = {node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    read = {node.value for node in ast.walk(forward) if isinstance(node, ast.Constant)}
+    assert "observation" not in assigned
+    assert set(keys) <= read
 
 
 def test_modules_of_a_dict_inject_nothing(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from sbformat.policies.export.files import (
 from sbformat.policies.export.lowering import open_policy
 from sbformat.policies.export.parts import choose_outputs, refuse_calls
 from sbformat.policies.pytorch.expressions import (
+    GLOBALS,
     WIDTH,
     break_line,
     escape_text,
@@ -271,7 +272,7 @@ class Writer:
             hints = ["features" if net.name == "mlp_extractor" else "observation" if is_observed else "x"]
         parameters: dict[str, str] = {}
         for at, hint in enumerate(hints):
-            parameters[f"_in{at}"] = number_name(hint, {*parameters.values(), "self"})
+            parameters[f"_in{at}"] = number_name(hint, {*parameters.values(), "self", *GLOBALS})
         body = Body(tree, net, outputs, dict(zip(inputs, parameters)), size=size)
         body.hints.update(parameters)
         body.add(nodes)

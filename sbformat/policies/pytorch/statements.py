@@ -239,8 +239,8 @@ class Body:
             last.update(dict.fromkeys(list_variables(statement.expression), at))
             for target in statement.targets:
                 last.setdefault(target, at)
-        ends = dict.fromkeys({"self", *taken, *GLOBALS}, len(self.statements))  # where each name is free
-        ends.update({name: last.get(variable, -1) for variable, name in parameters.items()})
+        ends = {name: last.get(variable, -1) for variable, name in parameters.items()}  # where each name is free
+        ends.update(dict.fromkeys({"self", *taken, *GLOBALS}, len(self.statements)))
         names, lines = dict(parameters), []
         for at, statement in enumerate(self.statements):
             text = rename(statement.expression, names)
