@@ -106,6 +106,18 @@ def test_the_vectors_are_predicted(name: str, tmp_path: Path) -> None:
     assert_predictions(name, export(policy, tmp_path / "policy.py"))
 
 
+@pytest.mark.parametrize("setup", each(ONE_OF_EACH))
+def test_the_state_dict_of_sb3_fits(setup: Any, tmp_path: Path) -> None:
+    agent = build_agent(setup)
+    exported = export(sbformat.load_policy(agent.raw), tmp_path / "policy.py").module
+    module = type(exported)()
+    missing, _ = module.load_state_dict(agent.model.policy.state_dict(), strict=False)
+    assert set(missing) <= {"action_low", "action_high"}
+    own, expected = module.state_dict(), exported.state_dict()
+    assert all(torch.equal(own[key], expected[key]) for key in own if key not in missing)
+    COUNTED["state dicts of SB3"] += 1
+
+
 # -- sampling -----------------------------------------------------------------------------------------
 
 DRAWS: Final = 20_000

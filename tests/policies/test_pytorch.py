@@ -61,6 +61,16 @@ def find_method(source: str, name: str, of: str = "Policy") -> str:
     return str(ast.get_source_segment(source, methods[name]))
 
 
+def make_tree(model: Model) -> Tree:
+    """Return the modules of a model whose weights are tensors of a file."""
+    graph = model.build(Sampling("none")).graph
+    tensor = next(iter(sbformat.read(PPO).state_dict("policy.pth").tensors().values()))
+    weights = {
+        name: weight._replace(source=tensor._replace(shape=weight.shape)) for name, weight in graph.weights.items()
+    }
+    return Tree(graph._replace(weights=weights), model.actions)
+
+
 # -- the text -----------------------------------------------------------------------------------------
 
 
@@ -127,6 +137,42 @@ def test_the_names_of_the_weights_are_those_of_sb3(tmp_path: Path) -> None:
         stored = set(load_file(tmp_path / "policy.safetensors"))
         assert stored - own <= set(sbformat.read(path).state_dict("policy.pth").tensors())
         assert own <= stored
+
+
+@pytest.mark.parametrize("name", ["td3", "dqn", "ars", "crossq", "shared-layers", "old-critics", "lstm-two-layers"])
+def test_every_module_has_the_name_of_sb3(name: str, tmp_path: Path) -> None:
+    policy = load_vector(f"policy-{name}")
+    source = export(policy, tmp_path)
+    assert set(load_file(tmp_path / "policy.safetensors")) - {"action_low", "action_high"} <= set(policy.graph.weights)
+    assert "module_" not in source
+
+
+def test_layers_that_actor_and_critic_share_are_called_once(tmp_path: Path) -> None:
+    source = export(load_vector("policy-shared-layers"), tmp_path)
+    assert find_method(source, "forward", "MlpExtractor").splitlines()[2:] == [
+        "        latent = self.shared_net(features)  # (batch, 8)",
+        "        latent_pi = self.policy_net(latent)  # (batch, 4)",
+        "        latent_vf = self.value_net(latent)  # (batch, 5)",
+        "        return latent_pi, latent_vf",
+    ]
+
+
+def test_a_squashed_network_is_a_chain(tmp_path: Path) -> None:
+    source = export(load_vector("policy-td3"), tmp_path)
+    assert "            nn.Linear(8, 2),\n            nn.Tanh(),\n        )" in find_method(source, "__init__", "Actor")
+    assert find_method(source, "forward", "Actor").endswith("return self.mu(observation)")
+
+
+def test_numbered_modules_that_are_no_chain_are_a_list() -> None:
+    model = Model(box(3), box(2))
+    value = model.features()
+    heads = [model.linear(value, 2, f"net.heads.{at}") for at in (0, 2)]
+    model.outputs = {"action": model.builder.add("Add", *heads)}
+    tree = make_tree(model)
+    assert list(tree.stored) == ["net.heads.0.weight", "net.heads.2.weight"]
+    source = write_source(tree, {"sbformat_version": "0"}, "policy")
+    assert "self.heads = nn.ModuleList(" in source
+    assert "self.heads[0](observation) + self.heads[2](observation)" in source
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +275,7 @@ def test_keys_of_a_dict_inject_nothing(tmp_path: Path) -> None:
     assert set(ATTACKS) <= strings
 
 
-@pytest.mark.parametrize("part", [box(2), images(1, 36, 36), discrete(3), multi_discrete(2, 3)], ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize("part", [box(2), images(1, 36, 36), discrete(3), multi_discrete(2, 3)])
 def test_keys_without_a_letter_are_read_from_the_observation(part: Any, tmp_path: Path) -> None:
     keys = ["\u043a\u0430\u0440\u0442\u0430", " ", "\u0446\u0435\u043b\u044c"]
     agent = make_agent("MultiInputActorCriticPolicy", dict_space(**dict.fromkeys(keys, part)), box(2))
@@ -255,10 +301,19 @@ def test_names_of_tensors_and_metadata_inject_nothing() -> None:
     for at, text in enumerate(ATTACKS):
         value = model.linear(value, 2, f"{text}{at}")
     model.outputs = {"action": value}
-    tree = Tree(model.build(Sampling("none")).graph, box(2))
+    tree = make_tree(model)
     metadata = {"sbformat_version": ATTACKS[0], "algorithm": ATTACKS[3], "sha256": ATTACKS[2]}
     for stem in ATTACKS[:4]:
         assert_clean(write_source(tree, metadata, stem))
+
+
+def test_slashes_are_no_modules_and_too_many_of_them_are_refused(tmp_path: Path) -> None:
+    spaces = dict_space(**{"a/" * 450 + "b": images(1, 36, 36)})
+    assert_clean(export(make_agent("MultiInputActorCriticPolicy", spaces, box(2)), tmp_path))
+    model = Model(box(3), box(2))
+    model.outputs = {"action": model.linear(model.features(), 2, "a." * 450 + "b")}
+    with pytest.raises(UnsupportedError, match=r"expected at most 64 nested modules, got 452: .*a\.a\.a"):
+        make_tree(model)
 
 
 @pytest.mark.parametrize("text", ATTACKS)

@@ -69,6 +69,31 @@ def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node
         chosen = needed
 
 
+def merge_nodes(graph: Graph) -> Graph:
+    """Return a graph where nodes of a module that compute the same are one, as in layers that actor and critic share.
+
+    What a draw replaces remains a node of its own.
+    """
+    merged: dict[str, str] = {}
+    first: dict[tuple[object, ...], str] = {}
+    nodes = []
+    for node in graph.nodes:
+        inputs = tuple(merged.get(name, name) for name in node.inputs)
+        key = (node.module, node.op, inputs, repr(sorted(node.attributes.items())))
+        name = node.name if node.name == graph.sampling.replaces else first.setdefault(key, node.name)
+        if name == node.name:
+            nodes.append(node._replace(inputs=inputs))
+        else:
+            merged[node.name] = name
+    parameters = {name: merged.get(value, value) for name, value in graph.sampling.parameters.items()}
+    return graph._replace(
+        nodes=tuple(nodes),
+        outputs={name: merged.get(value, value) for name, value in graph.outputs.items()},
+        states=tuple(state._replace(output=merged.get(state.output, state.output)) for state in graph.states),
+        sampling=graph.sampling._replace(parameters=parameters),
+    )
+
+
 def refuse_calls(nodes: Iterable[Node]) -> None:
     """Refuse functions of the caller's."""
     for node in nodes:

@@ -42,7 +42,7 @@ from sbformat.policies.export.files import (
     write_files,
 )
 from sbformat.policies.export.lowering import open_policy
-from sbformat.policies.export.parts import choose_outputs, refuse_calls
+from sbformat.policies.export.parts import choose_outputs, merge_nodes, refuse_calls
 from sbformat.policies.pytorch.expressions import (
     GLOBALS,
     WIDTH,
@@ -57,7 +57,7 @@ from sbformat.policies.pytorch.expressions import (
     write_head,
     write_string,
 )
-from sbformat.policies.pytorch.modules import CHAIN, CLASS, LEAF, STATISTICS, Net, Tree
+from sbformat.policies.pytorch.modules import CHAIN, CLASS, LEAF, LIST, STATISTICS, Net, Tree
 from sbformat.policies.pytorch.statements import Body, find_hint
 from sbformat.policies.run.policy import EpsilonGreedy
 
@@ -108,7 +108,7 @@ def export_torch(
     if suffix.lower() != ".py":
         raise ValueError(f"expected a path that ends in .py, got {quote(target)}")
     policy = open_policy(policy)
-    graph = choose_outputs(policy.graph, outputs, raw=raw)
+    graph = merge_nodes(choose_outputs(policy.graph, outputs, raw=raw))
     refuse_calls(graph.nodes)
     tree = Tree(graph, policy.action_space)
     metadata = describe_origin(policy.model)
@@ -234,9 +234,12 @@ class Writer:
         """Return the lines that make a module within another one."""
         indent = " " * (len(start) - len(start.lstrip()))
         end = "," if start.isspace() else ""
-        if net.kind == CHAIN:
-            inner = [line for child in net.children.values() for line in self._write_child(child, f"{indent}    ")]
-            return [f"{start}nn.Sequential(", *inner, f"{indent}){end}"]
+        if net.kind in (CHAIN, LIST):
+            deeper = indent + "    " * (2 if net.kind == LIST else 1)
+            inner = [line for child in net.children.values() for line in self._write_child(child, deeper)]
+            if net.kind == CHAIN:
+                return [f"{start}nn.Sequential(", *inner, f"{indent}){end}"]
+            return [f"{start}nn.ModuleList(", f"{indent}    [", *inner, f"{indent}    ]", f"{indent}){end}"]
         if net.kind != LEAF and net not in self._made:
             self._made[net] = self._write_class(net)
         return [f"{start}{self._made.get(net, net.constructor)}{end}"]

@@ -288,11 +288,6 @@ def make_class_name(text: str, taken: Iterable[str]) -> str:
     return number_name(made, {*taken, *GLOBALS, *dir(builtins), *keyword.kwlist}, "")
 
 
-def split_path(text: str) -> tuple[str, ...]:
-    """Return the modules around a tensor, and its name: of SB3 with dots, of SB2 and SBX with slashes."""
-    return tuple(part for part in re.split(r"[./]", text.removesuffix(":0")) if part)
-
-
 # -- lines --------------------------------------------------------------------------------------------
 
 

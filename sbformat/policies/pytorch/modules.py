@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.export.parts import find_raw_action
 from sbformat.policies.graph import NORMALIZATION, find_users, prune_nodes
 from sbformat.policies.operators import COMPOSED, OPERATORS
-from sbformat.policies.pytorch.expressions import make_identifier, split_path
+from sbformat.policies.pytorch.expressions import make_identifier
 from sbformat.policies.run.program import fold_nodes
 from sbformat.pth.values import TensorInfo
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 # -- modules ------------------------------------------------------------------------------------------
 
-FLAT, LEAF, CHAIN, CLASS = "flat", "leaf", "chain", "class"
+FLAT, LEAF, CHAIN, LIST, CLASS = "flat", "leaf", "chain", "list", "class"
+_DEEPEST: Final = 64
+"""Names of modules around a tensor."""
 STATISTICS: Final = frozenset(
     ["ra_mean", "ra_var", "running_mean", "running_var", "mean", "var", "steps", "count", "runningsum", "runningsumsq"]
 )
@@ -40,7 +43,7 @@ _LSTM: Final = (
 
 
 class Net:
-    """A module of the result: a layer, a chain of modules, or a class."""
+    """A module of the result: a layer, a chain or list of modules, or a class."""
 
     def __init__(self, name: str = "", parent: Net | None = None) -> None:
         self.name, self.parent = name, parent
@@ -72,9 +75,16 @@ class Net:
         for child in self.children.values():
             yield from child.walk()
 
-    def path(self, start: Net | None = None) -> tuple[str, ...]:
-        """Return the attributes from a module around it."""
-        return () if self.parent is None or self is start else (*self.parent.path(start), self.attribute)
+    def path(self) -> tuple[str, ...]:
+        """Return the attributes from the root."""
+        return () if self.parent is None else (*self.parent.path(), self.attribute)
+
+    def express(self, start: Net) -> str:
+        """Return the expression of it in a method of a module around it."""
+        if self.parent is None or self is start:
+            return "self"
+        item = f"[{self.attribute}]" if self.parent.kind == LIST else f".{self.attribute}"
+        return self.parent.express(start) + item
 
     def is_within(self, other: Net) -> bool:
         """Return whether it is the other module or within it."""
@@ -110,6 +120,9 @@ class Tree:
         self._bounds: set[str] = set()  # parameters that are the bounds of the action space
         self._turned: set[str] = set()  # weights that torch.nn has transposed
         self._folded: set[str] = set()  # nodes that only bring a weight into the form of torch.nn
+        self._renamed: dict[tuple[str, ...], tuple[str, ...]] = {}  # modules of nodes, by where their weights are
+        tensors = [name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)]
+        self._separator = "." if any("." in name for name in tensors) else "/"
         self._find_act()
         self._find_lstms()
         self._find_layers()
@@ -119,10 +132,14 @@ class Tree:
         self._assign_nodes()
         self._move_nodes()
         self._find_chains()
-        for net in self.root.walk():
-            if net.kind == CLASS and net.parent and len(net.children) == 1 and not (net.nodes or net.parameters):
-                net.kind = FLAT
         self._name_attributes()
+
+    def _split(self, text: str) -> tuple[str, ...]:
+        """Return the modules around a tensor, and its name: of SB3 with dots, of SB2 and SBX with slashes."""
+        path = tuple(filter(None, text.removesuffix(":0").split(self._separator)))
+        if len(path) > _DEEPEST:
+            raise UnsupportedError(f"expected at most {_DEEPEST} nested modules, got {len(path)}: {quote(text, 80)}")
+        return path
 
     def _find_act(self) -> None:
         """Decide what ``forward`` computes, and what ``act`` computes from it."""
@@ -208,7 +225,7 @@ class Tree:
         is_chain = [layer[2].inputs[0] for layer in layers] == values[:-1]
         is_known = all(value == f"{module}.{name}" for name, value in weights.items())
         keeps = {node.inputs[0] for layer in layers for node in layer[:2]}
-        path = split_path(module)
+        path = self._split(module)
         is_float = self.types[values[-1]][0] == "float32"
         if is_chain and is_known and is_float and len(path) == len(keeps) == 1 and len(names) == 2:
             rows, size = self.types[first.inputs[1]][1]
@@ -241,17 +258,18 @@ class Tree:
                 layers.append((nodes, constructor, chains))
         paths = []
         for nodes, _, chains in layers:
-            around = {split_path(chain[0])[:-1] for chain in chains}
-            path = around.pop() if len(around) == 1 else split_path(nodes[0].module or nodes[0].name)
+            around = {self._split(chain[0])[:-1] for chain in chains}
+            path = around.pop() if len(around) == 1 else self._split(nodes[0].module or nodes[0].name)
             paths.append(path or ("layer",))
         counts = Counter(paths)
         for path, (nodes, constructor, chains) in zip(paths, layers):
             is_around = any(other[: len(path)] == path != other for other in paths)
-            own_path = (*path, *split_path(chains[0][0])[-1:]) if counts[path] > 1 or is_around else path
+            own_path = (*path, *self._split(chains[0][0])[-1:]) if counts[path] > 1 or is_around else path
             while self.root.find(own_path).kind == LEAF or self.root.find(own_path).children:
                 own_path = (*own_path[:-1], f"{own_path[-1]}_")
             weights = dict(zip(("weight", "bias"), nodes[0].inputs[1:]))
             self._add_leaf(own_path, nodes, constructor, weights).is_layer = True
+            self._renamed[self._split(nodes[0].module)[:-1]] = own_path[:-1]
             if nodes[0].op == "Gemm" and not nodes[0].attributes["transB"]:
                 self._turned.add(weights["weight"])
             self._folded.update(name for chain in chains for name in chain[1:])
@@ -316,7 +334,7 @@ class Tree:
         for name, weight in self.graph.weights.items():
             if name not in outside or name in self.literals:
                 continue
-            net, path = self.root, split_path(name)
+            net, path = self.root, self._split(name)
             if isinstance(weight.source, TensorInfo):
                 while len(path) > 1 and net.find(path[:1]).kind != LEAF:
                     net, path = net.find(path[:1]), path[1:]
@@ -339,13 +357,14 @@ class Tree:
         for node in self.graph.nodes:
             if node.name in self.owners or node.name in self.constant:
                 continue
-            path, net = split_path(node.module), self.root
+            whole, net = self._split(node.module), self.root
+            path = whole = (*self._renamed.get(whole[:-1], whole[:-1]), *whole[-1:])
             if node.name in self.acting or node.name not in self.forward or not path:
                 path = ()
             while path and path[0] in net.children and net.children[path[0]].kind != LEAF:
                 net, path = net.children[path[0]], path[1:]
             if len(path) == 1 and re.fullmatch("[0-9]{1,6}", path[0]) and path[0] not in net.children and net.parent:
-                activations.setdefault(split_path(node.module), []).append(node)
+                activations.setdefault(whole, []).append(node)
             else:
                 net.nodes.append(node)
                 self.owners[node.name] = net
@@ -430,31 +449,35 @@ class Tree:
         return [name]
 
     def _find_chains(self) -> None:
-        """Make numbered modules an ``nn.Sequential``."""
+        """Make numbered modules an ``nn.Sequential`` if each reads the one before, otherwise an ``nn.ModuleList``."""
         for net in reversed(list(self.root.walk())):
-            numbers = [int(name) for name in net.children if re.fullmatch("0|[1-9][0-9]{0,5}", name)]
-            is_plain = len(numbers) == len(net.children) > 0 and not (net.parameters or net.nodes) and net.parent
-            if not is_plain or max(numbers) > 4 * len(numbers) + 8:
+            numbers = sorted(int(name) for name in net.children if re.fullmatch("0|[1-9][0-9]{0,5}", name))
+            is_plain = len(numbers) == len(net.children) > 0 and not net.parameters and net.parent
+            if not is_plain or numbers[-1] > 4 * len(numbers) + 8:
                 continue
-            value, is_chain = "", True
-            for number in sorted(numbers):
-                child = net.children[str(number)]
-                inputs, outputs = self.find_ends(child, self.list_nodes(child))
-                is_chain = is_chain and len(inputs) == len(outputs) == 1 and value in ("", inputs[0])
-                value = outputs[0] if outputs else value
-            if is_chain and self.find_ends(net, self.list_nodes(net))[1] == [value]:
-                net.kind = CHAIN
-                children = net.children
-                net.children = {}
-                for number in range(max(numbers) + 1):
-                    child = net.children[str(number)] = children.get(str(number)) or Net(str(number), net)
-                    if str(number) not in children:
-                        child.kind, child.constructor = LEAF, "nn.Identity()"
+            children, nodes = net.children, self.list_nodes(net)
+            net.children = {}
+            for number in range(numbers[-1] + 1):
+                child = net.children[str(number)] = children.get(str(number)) or Net(str(number), net)
+                if str(number) not in children:
+                    child.kind, child.constructor = LEAF, "nn.Identity()"
+            parts = [(child, self.list_nodes(child)) for child in children.values()]
+            parts.sort(key=lambda part: int(part[0].name))
+            last = self._make_activation(net.nodes) if net.nodes else ""
+            parts += [(net, net.nodes)] * bool(last)
+            ends = [self.find_ends(*part) for part in parts]
+            is_whole = not net.nodes or last
+            is_chain = all(len(inputs) == len(outputs) == 1 for inputs, outputs in ends)
+            is_chain = is_chain and [inputs for inputs, _ in ends[1:]] == [outputs for _, outputs in ends[:-1]]
+            net.kind = CHAIN if is_whole and is_chain and self.find_ends(net, nodes)[1] == ends[-1][1] else LIST
+            if net.kind == CHAIN and last:
+                self._add_leaf((*net.path(), str(len(net.children))), net.nodes, last, {})
+                net.nodes = []
 
     def _name_attributes(self) -> None:
         """Give parameters and modules the names of attributes."""
         for net in self.root.walk():
-            if net.kind == CHAIN:
+            if net.kind in (CHAIN, LIST):
                 continue
             taken: set[str] = set()
             for text in net.parameters:
@@ -473,7 +496,7 @@ class Tree:
         """Return whether a weight is a parameter."""
         weight = self.graph.weights[name]
         is_tensor = isinstance(weight.source, TensorInfo) and weight.dtype.startswith("float")
-        return is_tensor and split_path(name)[-1] not in STATISTICS
+        return is_tensor and self._split(name)[-1] not in STATISTICS
 
     def read_state(self, weights: Mapping[str, Array] | Any) -> dict[str, Array]:
         """Return the state dict."""

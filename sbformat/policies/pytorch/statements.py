@@ -19,7 +19,7 @@ from sbformat.policies.pytorch.expressions import (
     write_literal,
     write_node,
 )
-from sbformat.policies.pytorch.modules import CHAIN, CLASS, FLAT, LEAF, Net, Tree
+from sbformat.policies.pytorch.modules import CHAIN, CLASS, FLAT, LEAF, LIST, Net, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,8 @@ _LONG: Final = 78
 _HINTS: Final = {
     "policy_net": "latent_pi", "value_net": "latent_vf", "latent_pi": "latent_pi", "features_extractor": "features",
     "pi_features_extractor": "pi_features", "vf_features_extractor": "vf_features", "lstm_actor": "latent_pi",
-    "lstm_critic": "latent_vf", "critic": "q_values",
+    "lstm_critic": "latent_vf", "critic": "q_values", "shared_net": "latent", "action_value": "action_value", "state_value": "state_value",
+    "values_fn": "value", "vf": "value",
 }  # fmt: skip
 """Variables for the results of modules."""
 _VARIABLE: Final = re.compile(r'"[^"]*"|\b_\w+')
@@ -113,7 +114,7 @@ class Body:
             return Operand(write_literal(tree.literals[name]), (), False)
         if name in tree.places:
             net, text = tree.places[name]
-            return Operand(".".join(["self", *net.path(self.net), net.attributes[text]]), shape, False)
+            return Operand(f"{net.express(self.net)}.{net.attributes[text]}", shape, False)
         made = self._express(tree.nodes[name])
         if tree.reads[name] > 1 or self._measure(made) > _INLINE:
             made = self._assign(name, made, hint="std" * (name == tree.graph.sampling.parameters.get("std")))
@@ -199,7 +200,7 @@ class Body:
 
     def _call(self, net: Net, item: Item) -> None:
         """Add the call of a module."""
-        callee = ".".join(["self", *net.path(self.net)])
+        callee = net.express(self.net)
         made = fill(f"{callee}(*operands)", operands=[self.operand(name).x for name in item.inputs])
         if len(item.outputs) == 1:
             (value,) = item.outputs
@@ -217,7 +218,7 @@ class Body:
 
     def _call_lstm(self, net: Net, item: Item) -> None:
         """Add the call of an LSTM, on one step and states that are kept or zero."""
-        callee = ".".join(["self", *net.path(self.net)])
+        callee = net.express(self.net)
         value, keep = (self.operand(name).x for name in item.inputs[:2])
         states = [f"state:{name}" for name in net.states]
         parts = {"x": value, "k": keep, "h": self.values[states[0]], "c": self.values[states[1]]}
@@ -367,6 +368,6 @@ def _find_callee(owner: Net, net: Net) -> Net | None:
     """Return the module that a function calls for a node; None if it computes the node itself."""
     found = None
     while owner is not net and owner.parent is not None:
-        found = owner if owner.kind != FLAT else found
+        found = owner if owner.kind not in (FLAT, LIST) else found
         owner = owner.parent
     return found
