@@ -58,10 +58,10 @@ class TorchPolicy(ExportedPolicy):
         arguments = self.arguments(inputs)
         with torch.no_grad():
             outputs = self.module(*arguments)
-            action = self.module.act(*arguments)
+        action = self.module.act(*arguments)
         names = self._state_names()
         requested = [port.name for port in self.report.outputs if port.name in self.graph.outputs]
-        found = {name: getattr(outputs, name) for name in requested if name != ACTION}
+        found = {name: getattr(outputs, name).detach() for name in requested if name != ACTION}
         if names:
             action, state = action
             for at, name in enumerate(names):
@@ -69,4 +69,4 @@ class TorchPolicy(ExportedPolicy):
                 rows = [part] if names == ["state"] else part
                 found.update({f"next_{port.name}": row for port, row in zip(self._layers(name), rows)})
         found[ACTION] = action
-        return {name: tensor.detach().numpy() for name, tensor in found.items()}
+        return {name: tensor.numpy() for name, tensor in found.items()}

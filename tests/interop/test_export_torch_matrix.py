@@ -131,8 +131,8 @@ def draw_actions(name: str, folder: Path) -> tuple[Any, Any, np.ndarray]:
     observation = torch.randn(1, 3)
     if policy.graph.sampling.kind == "gsde":
         module.reset_noise(DRAWS)
+    actions = module.act(observation.expand(DRAWS, -1), deterministic=False)
     with torch.no_grad():
-        actions = module.act(observation.expand(DRAWS, -1), deterministic=False)
         return module, module(observation), actions.double().numpy()
 
 

@@ -167,12 +167,13 @@ def test_numbered_modules_that_are_no_chain_are_a_list() -> None:
     model = Model(box(3), box(2))
     value = model.features()
     heads = [model.linear(value, 2, f"net.heads.{at}") for at in (0, 2)]
-    model.outputs = {"action": model.builder.add("Add", *heads)}
+    value = model.builder.add("Add", *heads)
+    model.outputs = {"action": value, "mean": value}
     tree = make_tree(model)
     assert list(tree.stored) == ["net.heads.0.weight", "net.heads.2.weight"]
     source = write_source(tree, {"sbformat_version": "0"}, "policy")
     assert "self.heads = nn.ModuleList(" in source
-    assert "self.heads[0](observation) + self.heads[2](observation)" in source
+    assert "self.heads[0](x) + self.heads[2](x)" in source
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,19 @@ def test_the_bounds_of_a_discrete_draw_are_those_of_the_space(tmp_path: Path) ->
     source = export(agent, tmp_path)
     assert "random = torch.randint_like(action, 5, 8)\n" in source
     assert "is_random = torch.rand(1, device=action.device) < 0.25\n" in source
+
+
+def test_a_rate_is_a_probability(tmp_path: Path) -> None:
+    for rate, written in ((float("inf"), "1.0"), (7, "1.0"), (5e-324, "5e-324")):
+        agent = make_agent("dqn.DQNPolicy", actions=discrete(3), data={"exploration_rate": rate})
+        assert f"is_random = torch.rand(1, device=action.device) < {written}\n" in export(agent, tmp_path)
+
+
+def test_the_example_names_the_file(tmp_path: Path) -> None:
+    for stem in ("policy", "caf\u00e9 " + "x" * 80, "it's"):
+        sbformat.export_torch(PPO, tmp_path / f"{stem}.py")
+        text = ast.get_docstring(ast.parse((tmp_path / f"{stem}.py").read_text("ascii")))
+        assert f'policy = Policy.load("{stem}.safetensors")\n' in str(text)
 
 
 def test_errors_leave_no_file(tmp_path: Path) -> None:

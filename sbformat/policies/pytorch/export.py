@@ -55,6 +55,7 @@ from sbformat.policies.pytorch.expressions import (
     number_name,
     render_shape,
     write_head,
+    write_literal,
     write_string,
 )
 from sbformat.policies.pytorch.modules import CHAIN, CLASS, LEAF, LIST, STATISTICS, Net, Tree
@@ -203,7 +204,7 @@ class Writer:
         fields = [f"    {name}: Tensor  # {self._render(value)}" for name, value in self.tree.fields.items()]
         state = "Tensor" if self.is_single_state else f"tuple[{', '.join(['Tensor'] * len(self.states))}]"
         return write_part(
-            "module", self.facts | facts, title=title, weights=f"{escape_text(stem[:60])}.safetensors",
+            "module", self.facts | facts, title=title, weights=write_string(f"{stem}.safetensors"),
             names=", ".join(self.states), state=state, outputs="\n".join(fields), classes=text.removesuffix("\n\n"),
         )  # fmt: skip
 
@@ -437,7 +438,7 @@ class Writer:
         return write_part(
             "act", facts, head=self._write_head("act"), first=self.first,
             rank=str(len(self.observations[0].shape)), masks=masks, arguments=", ".join(self.parameters), greedy=greedy,
-            draw=draw, steps=steps, low=str(low), high=str(high), rate=repr(sampling.rate),
+            draw=draw, steps=steps, low=str(low), high=str(high), rate=write_literal(min(sampling.rate, 1.0)),
         )  # fmt: skip
 
     def _write_steps(
@@ -459,15 +460,15 @@ class Writer:
         if sampling.kind == "gaussian":
             log_std = parameters["log_std"]
             if log_std in tree.literals:
-                fields["std"] = repr(exp(min(tree.literals[log_std], _LARGEST_LOG)))
+                fields["std"] = write_literal(exp(min(tree.literals[log_std], _LARGEST_LOG)))
             else:
                 is_field = "log_std" in tree.fields
-                std = "outputs.log_std" if is_field else Body(tree, tree.root, [], values).operand(log_std).x
-                fields["std"] = fill("x.exp()", x=std)
+                parameter = Body(tree, tree.root, [], values).operand(log_std).x
+                fields["std"] = "outputs.log_std.exp()" if is_field else fill("x.detach().exp()", x=parameter)
             return write_part("gaussian", **fields)
         if sampling.kind == "gsde":
             body = Body(tree, tree.root, [], values, 12)
-            matrices = fill("s * self.noise", s=body.operand(parameters["std"]).x)
+            matrices = fill("s.detach() * self.noise", s=body.operand(parameters["std"]).x)
             body.finish("matrices", matrices, "(n_envs, features, actions)")
             return write_part("gsde", matrices=body.write({"outputs"}), **fields)
         sizes = list(sampling.sizes)

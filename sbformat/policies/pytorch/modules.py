@@ -13,7 +13,7 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.export.parts import find_raw_action
 from sbformat.policies.graph import NORMALIZATION, find_users, prune_nodes
 from sbformat.policies.operators import COMPOSED, OPERATORS
-from sbformat.policies.pytorch.expressions import make_identifier
+from sbformat.policies.pytorch.expressions import make_identifier, write_literal
 from sbformat.policies.run.program import fold_nodes
 from sbformat.pth.values import TensorInfo
 
@@ -302,7 +302,7 @@ class Tree:
             return f"nn.Conv2d({shape[1]}, {shape[0]}{no_bias}{options})"
         if node.op == "LayerNormalization":
             epsilon = node.attributes["epsilon"]
-            given = f", eps={epsilon!r}" if epsilon != 1e-5 else ""
+            given = f", eps={write_literal(epsilon)}" if epsilon != 1e-5 else ""
             return f"nn.LayerNorm({shape[0]}{given}{options})"
         if len(node.shape) == len(shape) == 1 and shape[0] in (1, node.shape[0]):
             return f"nn.PReLU({shape[0]}{options})" if shape[0] != 1 or options else "nn.PReLU()"

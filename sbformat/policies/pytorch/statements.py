@@ -35,7 +35,8 @@ _LONG: Final = 78
 _HINTS: Final = {
     "policy_net": "latent_pi", "value_net": "latent_vf", "latent_pi": "latent_pi", "features_extractor": "features",
     "pi_features_extractor": "pi_features", "vf_features_extractor": "vf_features", "lstm_actor": "latent_pi",
-    "lstm_critic": "latent_vf", "critic": "q_values", "shared_net": "latent", "action_value": "action_value", "state_value": "state_value",
+    "lstm_critic": "latent_vf", "critic": "q_values", "shared_net": "latent",
+    "action_value": "action_value", "state_value": "state_value",
     "values_fn": "value", "vf": "value",
 }  # fmt: skip
 """Variables for the results of modules."""
