@@ -116,9 +116,10 @@ class Body:
         if name in tree.places:
             net, text = tree.places[name]
             return Operand(f"{net.express(self.net)}.{net.attributes[text]}", shape, False)
-        made = self._express(tree.nodes[name])
-        if tree.reads[name] > 1 or self._measure(made) > _INLINE:
-            made = self._assign(name, made, hint="std" * (name == tree.graph.sampling.parameters.get("std")))
+        made, is_root = self._express(tree.nodes[name]), tree.nodes[name].op == "Sqrt"
+        if tree.reads[name] > 1 or self._measure(made) > _INLINE or is_root:
+            is_std = is_root or name == tree.graph.sampling.parameters.get("std")
+            made = self._assign(name, made, hint="std" * is_std)
         return Operand(made, shape, False)
 
     def describe(self, value: str) -> str:
@@ -155,12 +156,14 @@ class Body:
         if node.op == "Concat" and self._repeat(node):
             return
         made = self._express(node)
-        if self._measure(made) > self._room:
+        if self._measure(made) > (_INLINE if node.op == "Max" else self._room):  # a Min will make it a clamp
             for name in node.inputs:
                 if name in self._unassigned and not _VARIABLE.fullmatch(self.values[name]):
                     self._assign(name, self.values[name])
             made = self._express(node)
-        self._keep(node.name, made, is_short=self._measure(made) <= _INLINE)
+        users = self.tree.users.get(node.name, [])
+        is_end = node.module.startswith(NORMALIZATION) and any(user.module != node.module for user in users)
+        self._keep(node.name, made, is_short=self._measure(made) <= _INLINE and not is_end)
 
     def _repeat(self, node: Node) -> bool:
         """Write the concatenation of what is computed from each part of a value as a loop; return whether it is one."""
