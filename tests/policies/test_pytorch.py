@@ -185,6 +185,11 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if any(node.op == "Call" for node in policy.graph.nodes):
             continue
         sbformat.export_torch(policy, folder / f"{name}.py")
+    keys = [letter * count for letter in ("k", "\u043a") for count in (2, 8, 24, 30, 60, 90)]
+    for name, keys in (("many", keys), ("long", keys[5:6])):
+        for part in (box(2), images(1, 36, 36), discrete(3)):
+            agent = make_agent("MultiInputActorCriticPolicy", dict_space(**dict.fromkeys(keys, part)), box(2))
+            sbformat.export_torch(agent, folder / f"keys_{name}_{type(part).__name__}_{len(part.shape)}.py")
     return folder
 
 
@@ -202,7 +207,7 @@ def test_every_source_is_python_that_imports_torch_and_safetensors_only(vectors:
 
 def test_ruff_leaves_every_source_unchanged(vectors: Path) -> None:
     pytest.importorskip("ruff")
-    for command in (["format", "--check"], ["check", "--no-cache"]):
+    for command in (["format", "--check"], ["check", "--no-cache", "--extend-select=I,W"]):
         run = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--isolated", str(vectors)],
             capture_output=True, text=True, check=False,

@@ -135,6 +135,8 @@ _KINDS: Final = {
     "epsilon_greedy": "A policy that chooses the best action, or a random one.",
     "none": "A deterministic policy.",
 }
+_LONG_PART: Final = 36
+"""Characters of the expression of a part of an observation that is a statement of its own."""
 _PARTS: Final = Path(__file__).with_name("policy.txt")
 
 
@@ -175,6 +177,7 @@ class Writer:
         key = self.observations[0].key
         self.first = "observation" if key is None else f"observation[{write_string(key)}]"
         """The expression of an observation, or of its first part."""
+        is_long = len(self.first) > _LONG_PART
         self.roles = {item.role: item for item in graph.inputs}
         self.states: dict[str, list[State]] = {}
         for state in graph.states:
@@ -188,7 +191,7 @@ class Writer:
         """The types of the arguments of ``forward``."""
         facts = {
             "dict": key is not None, "act": "action" in graph.outputs, "states": bool(self.states),
-            "several states": bool(self.states) and not self.is_single_state,
+            "long": is_long, "several states": bool(self.states) and not self.is_single_state,
         }  # fmt: skip
         self.facts = {*self.roles, *(fact for fact, is_true in facts.items() if is_true)}
 
@@ -338,6 +341,8 @@ class Writer:
         """Return an observation as SB3 converts it; one that is used more than once is assigned first."""
         users = self.tree.users.get(item.name, [])
         found = "_observation" if item.key is None else f"observation[{write_string(item.key)}]"
+        if len(found) > _LONG_PART:
+            (found,) = body.assign([find_hint(self.tree, item.name)], found, render_shape(item.shape))
         if not all(user.op == "Cast" for user in users):
             found = fill(find_cast(item.dtype), x=found)
         if sum(user.inputs.count(item.name) for user in users) > 1:
@@ -436,7 +441,8 @@ class Writer:
             facts.add("random")
             low, high = EpsilonGreedy(sampling.rate, tree.action_space, graph.output("action")).range
         return write_part(
-            "act", facts, head=self._write_head("act"), first=self.first,
+            "act", facts, head=self._write_head("act"), first="first" if "long" in facts else self.first,
+            long="\n".join(break_line("        first = ", self.first)),
             rank=str(len(self.observations[0].shape)), masks=masks, arguments=", ".join(self.parameters), greedy=greedy,
             draw=draw, steps=steps, low=str(low), high=str(high), rate=write_literal(min(sampling.rate, 1.0)),
         )  # fmt: skip

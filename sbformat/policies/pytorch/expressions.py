@@ -103,8 +103,13 @@ def split_brackets(text: str) -> tuple[str, list[str], str]:
     """
     statement: Any = ast.parse(text).body[0]
     match statement.value:
+        case ast.Call(ast.Attribute(ast.Call() | ast.Subscript() as value, name), [], []):
+            opening, items, close = split_brackets(write_expression(value))
+            return opening, items, f"{close}.{name}()"
         case ast.Call(function, items, keywords):
             return f"{write_expression(function)}(", list(map(write_expression, [*items, *keywords])), ")"
+        case ast.Tuple(items):
+            return "(", list(map(write_expression, items)), ")"
         case ast.List(items):
             return "[", list(map(write_expression, items)), "]"
         case ast.Subscript(_, index):
@@ -311,7 +316,7 @@ def break_line(start: str, text: str, end: str = "", comment: str = "") -> list[
     lines = [inner + ", ".join(items)]
     if opening == "(" and text.startswith("["):  # a loop
         opening, lines, close = "[", [inner + text[1:-1].replace(" for ", f"\n{inner}for ")], "]"
-    elif opening != "(" and len(lines[0]) > WIDTH:
+    elif (len(items) > 1 and opening == "(") or (opening != "(" and len(lines[0]) > WIDTH):
         lines = [line for item in items for line in break_line(inner, item, ",")]
     return [start + opening, *lines, indent + close + end + comment]
 
@@ -320,7 +325,10 @@ def write_head(name: str, parameters: Sequence[str], returned: str) -> str:
     """Return the head of a method, in one line or with a line for each parameter."""
     whole = f"    def {name}({', '.join(('self', *parameters))}) -> {returned}:"
     rows = "".join(f"        {part},\n" for part in ("self", *parameters))
-    return whole if len(whole) <= WIDTH else f"    def {name}(\n{rows}    ) -> {returned}:"
+    last = f"    ) -> {returned}:"
+    if len(last) > WIDTH:  # many tensors
+        last = "    ) -> tuple[\n" + "        Tensor,\n" * returned.count("Tensor") + "    ]:"
+    return whole if len(whole) <= WIDTH else f"    def {name}(\n{rows}{last}"
 
 
 def escape_text(text: str) -> str:

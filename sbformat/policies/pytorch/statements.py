@@ -11,6 +11,7 @@ from sbformat.policies.graph import NORMALIZATION
 from sbformat.policies.pytorch.expressions import (
     GLOBALS,
     LONGEST,
+    WIDTH,
     Operand,
     break_line,
     fill,
@@ -256,8 +257,12 @@ class Body:
                 ends[names[target]] = last[target]
                 found.append(names[target])
             left = (statement.pattern or ", ".join(["{}"] * len(found))).format(*found)
+            indent = " " * self._indent
+            if len(found) > 1 and len(f"{indent}{left} = (") > WIDTH:
+                lines += [f"{indent}(", *(f"{indent}    {name}," for name in found)]
+                left = ")"
             lines += break_line(
-                " " * self._indent + (f"{left} = " if found else "return "),
+                indent + (f"{left} = " if found else "return "),
                 text,
                 comment=f"  # {statement.comment}" * bool(statement.comment),
             )
