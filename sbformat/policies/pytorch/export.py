@@ -277,6 +277,7 @@ class Writer:
                 "features_extractor"
             )
             hints = ["features" if net.name == "mlp_extractor" else "observation" if is_observed else "x"]
+        hints = [{"action": "scaled_action", "mean": "scaled_action"}.get(hint, hint) for hint in hints]
         parameters: dict[str, str] = {}
         for at, hint in enumerate(hints):
             parameters[f"_in{at}"] = number_name(hint, {*parameters.values(), "self", *GLOBALS})
@@ -286,7 +287,8 @@ class Writer:
         results = [body.operand(value).x for value in outputs]
         body.finish("", ", ".join(results), body.describe(outputs[0]) if len(results) == 1 else "")
         returned = "Tensor" if len(results) == 1 else f"tuple[{', '.join(['Tensor'] * len(results))}]"
-        described = (f"{name}: {body.describe(value)}" for name, value in zip(parameters.values(), inputs))
+        facts = {"scaled_action": ", from -1 to 1"}
+        described = (f"{n}: {body.describe(value)}{facts.get(n, '')}" for n, value in zip(parameters.values(), inputs))
         comment = f"        # {'; '.join(described)}"
         head = write_head("forward", [f"{name}: Tensor" for name in parameters.values()], returned)
         return "\n".join(["\n", head, *[comment] * (len(comment) <= WIDTH), body.write((), parameters)])
