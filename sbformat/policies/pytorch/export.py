@@ -133,7 +133,7 @@ _KINDS: Final = {
     "categorical": "A policy with a distribution over choices.",
     "bernoulli": "A policy with a probability for each bit.",
     "epsilon_greedy": "A policy that chooses the best action, or a random one.",
-    "none": "A deterministic policy.",
+    "none": "A deterministic policy: the argument deterministic changes nothing.",
 }
 _LONG_PART: Final = 36
 """Characters of the expression of a part of an observation that is a statement of its own."""

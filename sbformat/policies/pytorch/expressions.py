@@ -211,6 +211,8 @@ def write_reshape(node: Node, x: Operand) -> str:
 def write_concat(node: Node, *operands: Operand) -> str:
     """Return ``Concat``; of rows of their own it is ``stack``."""
     axis = node.attributes["axis"]
+    if len(operands) == 1:
+        return operands[0].x
     parts = [operand.x for operand in operands]
     whole = next((operand for operand in operands if operand.is_batch), None)
     if whole is not None:

@@ -218,8 +218,15 @@ class Body:
         else:
             shapes = [self.describe(value) for value in item.outputs]
             comment = f"{shapes[0]} each" if len(set(shapes)) == 1 else ", ".join(shapes)
-            targets = self.assign([find_hint(self.tree, value) for value in item.outputs], made, comment)
+            targets = self.assign([self._name_result(net, value) for value in item.outputs], made, comment)
             self.values.update(zip(item.outputs, targets))
+
+    def _name_result(self, net: Net, value: str) -> str:
+        """Return what one of several results of a module is called, otherwise by the module within that makes it."""
+        found, owner = find_hint(self.tree, value), self.tree.owners[value]
+        while found == "x" and owner is not net and owner.parent is not None:
+            found, owner = _HINTS.get(owner.name, "x"), owner.parent
+        return found
 
     def _call_lstm(self, net: Net, item: Item) -> None:
         """Add the call of an LSTM, on one step and states that are kept or zero."""
@@ -307,7 +314,8 @@ def find_hint(tree: Tree, value: str) -> str:
     if node.op == "Sub" and second is not None and second.op == "ReduceLogSumExp":
         return "log_probs"
     if value in tree.acting:
-        return "action"
+        is_choice = tree.graph.sampling.kind == "categorical" and node.dtype.startswith("float")
+        return "masks" if node.dtype == "bool" else "logits" if is_choice else "action"
     if node.module.startswith(("observation", NORMALIZATION)):
         known = [name for name in node.inputs if name not in tree.constant]
         if known:
