@@ -158,6 +158,15 @@ def test_gsde_draws_its_noise_once(tmp_path: Path) -> None:
     assert not torch.equal(first, module.act(observation, deterministic=False))
 
 
+@pytest.mark.parametrize("name", ["PPO-Mlp-sde", "SAC-Mlp-sde"])
+def test_the_noise_of_gsde_trains_the_features_of_sac_alone(name: str, tmp_path: Path) -> None:
+    module = export(sbformat.load_policy(build_agent(BY_NAME[name]).raw), tmp_path / "policy.py").module
+    module(torch.randn(1, 3)).log_std.sum().backward()
+    trained = {key for key, parameter in module.named_parameters() if parameter.grad is not None}
+    latent = {key for key, _ in module.named_parameters() if key.startswith("actor.latent_pi.")}
+    assert trained == {*latent, "actor.log_std" if latent else "log_std"}
+
+
 @pytest.mark.parametrize("label", ["discrete", "multi_discrete", "bits"])
 def test_choices_have_their_probabilities(label: str, tmp_path: Path) -> None:
     _, outputs, actions = draw_actions(f"PPO-Mlp-to_{label}", tmp_path)

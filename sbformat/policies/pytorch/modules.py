@@ -102,6 +102,7 @@ class Tree:
     def __init__(self, graph: Graph, action_space: Space) -> None:
         self.graph, self.action_space, self.root = graph, action_space, Net()
         self.nodes = {node.name: node for node in graph.nodes}
+        self.order = {node.name: at for at, node in enumerate(graph.nodes)}
         self.types: dict[str, tuple[str, Shape]] = {item.name: (item.dtype, item.shape) for item in graph.inputs}
         self.types.update({name: (weight.dtype, weight.shape) for name, weight in graph.weights.items()})
         self.types.update({node.name: (node.dtype, node.shape) for node in graph.nodes})
@@ -111,6 +112,8 @@ class Tree:
             if self.constant.issuperset(node.inputs):
                 self.constant.add(node.name)
         self.users = find_users(graph.nodes)
+        self.latent = graph.sampling.parameters.get("latent") if "log_std" in graph.weights else None
+        """The features that the noise of gSDE depends on, where SB3 does not learn them by it: not in SAC."""
         self.reads = Counter(name for node in graph.nodes for name in node.inputs)
         self.owners: dict[str, Net] = {}
         self.places: dict[str, tuple[Net, str]] = {}
@@ -261,10 +264,9 @@ class Tree:
             around = {self._split(chain[0])[:-1] for chain in chains}
             path = around.pop() if len(around) == 1 else self._split(nodes[0].module or nodes[0].name)
             paths.append(path or ("layer",))
-        counts = Counter(paths)
+        counts, around = Counter(paths), {path[:size] for path in paths for size in range(len(path))}
         for path, (nodes, constructor, chains) in zip(paths, layers):
-            is_around = any(other[: len(path)] == path != other for other in paths)
-            own_path = (*path, *self._split(chains[0][0])[-1:]) if counts[path] > 1 or is_around else path
+            own_path = (*path, *self._split(chains[0][0])[-1:]) if counts[path] > 1 or path in around else path
             while self.root.find(own_path).kind == LEAF or self.root.find(own_path).children:
                 own_path = (*own_path[:-1], f"{own_path[-1]}_")
             weights = dict(zip(("weight", "bias"), nodes[0].inputs[1:]))
@@ -421,20 +423,21 @@ class Tree:
 
     def list_nodes(self, net: Net) -> list[Node]:
         """Return the nodes of a module and those within it that ``forward`` computes, in order."""
-        names = {node.name for one in net.walk() for node in one.nodes}
-        return [node for node in self.graph.nodes if node.name in names and node.name in self.forward]
+        nodes = [node for one in net.walk() for node in one.nodes if node.name in self.forward]
+        return sorted(nodes, key=lambda node: self.order[node.name])
 
     def find_ends(self, net: Net, nodes: Sequence[Node]) -> tuple[list[str], list[str]]:
         """Return the values from outside that nodes of a module read, and those of theirs that are used outside."""
         own = {node.name for node in nodes}
         needed = {*self.fields.values(), *(state.output for state in self.graph.states)}
-        others = self.forward - own
         inputs: dict[str, None] = {}
         outputs = []
         for node in nodes:
             read = node.inputs[:1] if self.owners[node.name].is_layer else node.inputs
             inputs.update((outer, None) for name in read for outer in self._find_outer(name, net, own))
-            if node.name in needed or any(user.name in others for user in self.users.get(node.name, [])):
+            if node.name in needed or any(
+                user.name in self.forward and user.name not in own for user in self.users.get(node.name, [])
+            ):
                 outputs.append(node.name)
         return list(inputs), outputs
 

@@ -134,7 +134,10 @@ class Body:
 
     def _express(self, node: Node) -> str:
         """Return what a node computes from its operands."""
-        return write_node(node, [self.operand(name) for name in node.inputs])
+        operands = [self.operand(name) for name in node.inputs]
+        if node.inputs == (self.tree.latent,) * 2:
+            operands = [operand._replace(x=fill("x.detach()", x=operand.x)) for operand in operands]
+        return write_node(node, operands)
 
     def _assign(self, value: str, expression: str, *, hint: str = "") -> str:
         """Assign a value, and return the variable."""
