@@ -20,9 +20,11 @@ keys of a Dict are strings in ASCII; the comment at the top has neither quotes n
 
 from __future__ import annotations
 
+import keyword
 import os
 import re
 import textwrap
+import warnings
 from math import exp
 from pathlib import Path
 from string import Template
@@ -98,7 +100,9 @@ def export_torch(
     :return: the files, inputs and outputs
     :raises FileExistsError: when one of the files exists and ``overwrite`` is False; then none is written
     :raises OSError: when one cannot be written
-    :raises ValueError: for an output that the policy does not have, and a path that does not end in ``.py``
+    :raises ValueError: for an output that the policy does not have, a path that does not end in ``.py``, and the name
+        of a module that the source imports
+    :warns UserWarning: when the name of the file is not one that ``import`` takes
     :raises UnsupportedError: for modules that the caller supplied as functions
     :raises ContainerError: when the file has changed since the policy was loaded
     :raises SbformatError: as :func:`sbformat.load_policy`
@@ -108,23 +112,29 @@ def export_torch(
     stem, suffix = os.path.splitext(target)
     if suffix.lower() != ".py":
         raise ValueError(f"expected a path that ends in .py, got {quote(target)}")
+    name = os.path.basename(stem)
+    if name in _IMPORTED:
+        raise ValueError(f"expected another name than {name}.py, which would be imported instead of {name} itself")
     policy = open_policy(policy)
     graph = merge_nodes(choose_outputs(policy.graph, outputs, raw=raw))
     refuse_calls(graph.nodes)
     tree = Tree(graph, policy.action_space)
     metadata = describe_origin(policy.model)
-    source = write_source(tree, metadata, os.path.basename(stem))
+    source = write_source(tree, metadata, name)
     arrays = tree.read_state(policy.weights)
     weights = encode_safetensors(arrays)
     files = write_files({target: source.encode("ascii"), f"{stem}.safetensors": weights}, overwrite=overwrite)
     named = name_states(graph)
     values = {**graph.outputs, **{f"{NEXT}{named[state.input]}": state.output for state in graph.states}}
     results = tuple(Port(name, value, *tree.types[value], "output") for name, value in values.items())
+    if not name.isidentifier() or keyword.iskeyword(name):
+        warnings.warn(f"a module named {quote(name)} cannot be imported by its name", UserWarning, stacklevel=2)
     inputs = name_inputs(graph, [item.name for item in graph.inputs], graph.outputs)
     constants = sum(array.size for array in arrays.values())
     return ExportReport("pytorch", files, inputs, results, len(graph.nodes), constants, metadata)
 
 
+_IMPORTED: Final = frozenset(["math", "safetensors", "torch", "typing"])
 _LARGEST_LOG: Final = 709.0
 """The greatest integer whose exponential is finite."""
 _KINDS: Final = {
