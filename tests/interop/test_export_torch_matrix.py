@@ -107,7 +107,7 @@ def test_the_vectors_are_predicted(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setup", each(ONE_OF_EACH))
-def test_the_state_dict_of_sb3_fits(setup: Any, tmp_path: Path) -> None:
+def test_state_dicts_fit_that_of_sb3_both_ways(setup: Any, tmp_path: Path) -> None:
     agent = build_agent(setup)
     exported = export(sbformat.load_policy(agent.raw), tmp_path / "policy.py").module
     module = type(exported)()
@@ -115,6 +115,13 @@ def test_the_state_dict_of_sb3_fits(setup: Any, tmp_path: Path) -> None:
     assert set(missing) <= {"action_low", "action_high"}
     own, expected = module.state_dict(), exported.state_dict()
     assert all(torch.equal(own[key], expected[key]) for key in own if key not in missing)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.5)
+    back = agent.model.policy
+    back.load_state_dict(module.state_dict(), strict=False)
+    assert all(torch.equal(array, back.state_dict()[key]) for key, array in module.state_dict().items()
+               if key not in missing)  # fmt: skip
     COUNTED["state dicts of SB3"] += 1
 
 

@@ -186,8 +186,8 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if any(node.op == "Call" for node in policy.graph.nodes):
             continue
         sbformat.export_torch(policy, folder / f"{re.sub('[-.]', '_', name)}.py")
-    keys = [letter * count for letter in ("k", "\u043a") for count in (2, 8, 24, 30, 60, 90)]
-    for name, keys in (("many", keys), ("long", keys[5:6])):
+    letters = [letter * count for letter in ("k", "\u043a") for count in (2, 8, 24, 30, 60, 90)]
+    for name, keys in (("many", letters), ("long", letters[5:6])):
         for part in (box(2), images(1, 36, 36), discrete(3)):
             agent = make_agent("MultiInputActorCriticPolicy", dict_space(**dict.fromkeys(keys, part)), box(2))
             sbformat.export_torch(agent, folder / f"keys_{name}_{type(part).__name__}_{len(part.shape)}.py")

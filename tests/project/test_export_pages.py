@@ -133,6 +133,8 @@ PROGRAMS: Final = {
     "python image.py": predict_images,
     "python cartpole_torch.py": predict_cartpole,
     "python imitate.py": lambda: "agrees with the rule: True\n",
+    "python critic.py": lambda: "as in forward: True\n",
+    "python back.py": lambda: "the agent acts alike: True\n",
     "python scripted.py": lambda: f"actions {re.findall('action ([0-9]+)', predict_cartpole())}\n".replace("'", ""),
     "python show.py dict.onnx": lambda: describe_example("policy-ppo-observes-dict", "action", "value"),
     "python show.py maskable.onnx": lambda: describe_example("policy-maskable", "action"),
