@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.immutable import Record
+from sbformat.known.changes import ACTOR_EXTRACTOR, CRITIC_EXTRACTOR
 from sbformat.policies.graph import NORMALIZATION
 from sbformat.policies.pytorch.expressions import (
     GLOBALS,
@@ -35,10 +36,9 @@ _LONG: Final = 78
 """Characters of an expression whose operands are assigned first."""
 _HINTS: Final = {
     "policy_net": "latent_pi", "value_net": "latent_vf", "latent_pi": "latent_pi", "features_extractor": "features",
-    "pi_features_extractor": "pi_features", "vf_features_extractor": "vf_features", "lstm_actor": "latent_pi",
-    "lstm_critic": "latent_vf", "critic": "q_values", "shared_net": "latent",
-    "action_value": "action_value", "state_value": "state_value",
-    "values_fn": "value", "vf": "value",
+    ACTOR_EXTRACTOR: "pi_features", CRITIC_EXTRACTOR: "vf_features", "lstm_actor": "latent_pi",
+    "lstm_critic": "latent_vf", "critic": "q_values", "shared_net": "latent", "action_value": "action_value",
+    "state_value": "state_value", "values_fn": "value", "vf": "value",
 }  # fmt: skip
 """Variables for the results of modules."""
 _VARIABLE: Final = re.compile(r'"[^"]*"|\b_\w+')
