@@ -168,13 +168,13 @@ def test_numbered_modules_that_are_no_chain_are_a_list() -> None:
     model = Model(box(3), box(2))
     value = model.features()
     heads = [model.linear(value, 2, f"net.heads.{at}") for at in (0, 2)]
-    value = model.builder.add("Add", *heads)
+    value = model.builder.add("Add", *heads, module="net")
     model.outputs = {"action": value, "mean": value}
     tree = make_tree(model)
     assert list(tree.stored) == ["net.heads.0.weight", "net.heads.2.weight"]
     source = write_source(tree, {"sbformat_version": "0"}, "policy")
     assert "self.heads = nn.ModuleList(" in source
-    assert "self.heads[0](x) + self.heads[2](x)" in source
+    assert "return self.heads[0](x) + self.heads[2](x)" in source
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ class Tree:
         self._bounds: set[str] = set()  # parameters that are the bounds of the action space
         self._turned: set[str] = set()  # weights that torch.nn has transposed
         self._folded: set[str] = set()  # nodes that only bring a weight into the form of torch.nn
-        self._renamed: dict[tuple[str, ...], tuple[str, ...]] = {}  # modules of nodes, by where their weights are
+        self._renamed: dict[tuple[str, ...], tuple[str, ...]] = {}  # where numbered modules have their weights
         tensors = [name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)]
         self._separator = "." if any("." in name for name in tensors) else "/"
         self._find_act()
@@ -271,7 +271,9 @@ class Tree:
                 own_path = (*own_path[:-1], f"{own_path[-1]}_")
             weights = dict(zip(("weight", "bias"), nodes[0].inputs[1:]))
             self._add_leaf(own_path, nodes, constructor, weights).is_layer = True
-            self._renamed[self._split(nodes[0].module)[:-1]] = own_path[:-1]
+            *module, number = self._split(nodes[0].module) or ("",)
+            if number == own_path[-1] and number.isdigit():
+                self._renamed[tuple(module)] = own_path[:-1]
             if nodes[0].op == "Gemm" and not nodes[0].attributes["transB"]:
                 self._turned.add(weights["weight"])
             self._folded.update(name for chain in chains for name in chain[1:])
