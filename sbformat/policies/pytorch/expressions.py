@@ -316,9 +316,10 @@ def break_line(start: str, text: str, end: str = "", comment: str = "") -> list[
     if opening == "(" and start.isspace():
         return [start + text + end]
     lines = [inner + ", ".join(items)]
+    is_list = opening == "[" or (opening != "(" and close[0] != "]")  # a comma after an index would change it
     if opening == "(" and text.startswith("["):  # a loop
         opening, lines, close = "[", [inner + text[1:-1].replace(" for ", f"\n{inner}for ")], "]"
-    elif (len(items) > 1 and opening == "(") or (opening != "(" and len(lines[0]) > WIDTH):
+    elif (len(items) > 1 and opening == "(") or (is_list and len(lines[0]) > WIDTH):
         lines = [line for item in items for line in break_line(inner, item, ",")]
     return [start + opening, *lines, indent + close + end + comment]
 
