@@ -29,6 +29,8 @@ from tests.interop.policy_agents import build_agent, draw_observations, stack_ob
 from tests.interop.policy_oracle import COUNT, RealPolicy, draw_masks
 from tests.interop.policy_setups import NORMALIZED, SETUPS
 from tests.interop.test_policies_matrix import MASKED, each
+from tests.nets.agents import make_agent
+from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,6 +125,19 @@ def test_state_dicts_fit_that_of_sb3_both_ways(setup: Any, tmp_path: Path) -> No
     assert all(torch.equal(array, back.state_dict()[key]) for key, array in module.state_dict().items()
                if key not in missing)  # fmt: skip
     COUNTED["state dicts of SB3"] += 1
+
+
+@pytest.mark.parametrize("policy", ["MultiInputActorCriticPolicy", "RecurrentMultiInputActorCriticPolicy"])
+@pytest.mark.parametrize("keys", [["\u043a", " ", "\u0446", "\u0451"], ["k" * 200, "\xe9" * 20, "a/b", "a"]])
+def test_keys_are_read_whatever_they_are(policy: str, keys: list[str], tmp_path: Path) -> None:
+    parts = dict(zip(keys, (box(2), images(1, 36, 36), discrete(3), multi_discrete(2, 3))))
+    loaded = sbformat.load_policy(make_agent(policy, dict_space(**parts), box(2)))
+    arrays = ([[0.5, -1.0]] * 3, np.full((3, 1, 36, 36), 7, np.uint8), [0, 2, 1], [[1, 2]] * 3)
+    observation = {key: np.asarray(array) for key, array in zip(keys, arrays)}
+    expected, _ = loaded.predict(observation, deterministic=True)
+    for transform in (None, torch.jit.script):
+        exported = export(loaded, tmp_path / "policy.py", transform=transform)
+        assert np.allclose(exported.predict(observation, deterministic=True)[0], expected, atol=1e-5)
 
 
 # -- sampling -----------------------------------------------------------------------------------------
