@@ -126,6 +126,9 @@ class Tree:
         self._renamed: dict[tuple[str, ...], tuple[str, ...]] = {}  # where numbered modules have their weights
         tensors = [name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)]
         self._separator = "." if any("." in name for name in tensors) else "/"
+        for name in tensors:
+            if (depth := len(self._split(name)) - 1) > _DEEPEST:
+                raise UnsupportedError(f"expected at most {_DEEPEST} nested modules, got {depth}: {quote(name, 80)}")
         self._find_act()
         self._find_lstms()
         self._find_layers()
@@ -139,10 +142,7 @@ class Tree:
 
     def _split(self, text: str) -> tuple[str, ...]:
         """Return the modules around a tensor, and its name: of SB3 with dots, of SB2 and SBX with slashes."""
-        path = tuple(filter(None, text.removesuffix(":0").split(self._separator)))
-        if len(path) > _DEEPEST:
-            raise UnsupportedError(f"expected at most {_DEEPEST} nested modules, got {len(path)}: {quote(text, 80)}")
-        return path
+        return tuple(filter(None, text.removesuffix(":0").split(self._separator)))
 
     def _find_act(self) -> None:
         """Decide what ``forward`` computes, and what ``act`` computes from it."""
