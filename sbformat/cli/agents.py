@@ -1,7 +1,7 @@
 """``sbformat predict``, ``evaluate`` and ``export``: the commands that load an agent.
 
 In: an archive, or a folder with an agent and its statistics of VecNormalize. Out: actions for observations, rewards in
-an environment of gymnasium, or the policy as an ONNX model, as C source, or as its graph with the weights beside it.
+an environment of gymnasium, or the policy as a file of the formats in ``policies/export/formats.py``.
 Warnings and errors go to standard error, so that standard output has only what a program after this one reads.
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _json, _output, _progress
 from sbformat.cli import _options as opt
+from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder, is_remote, join_path
@@ -183,7 +184,10 @@ def _open_agent(
     path: str = args.path
     chosen = _files.find_agent(path, args) if is_folder(args.path) else None
     if chosen is None:
-        return _files.read_archive(args.path, args), statistics
+        archive = _files.read_archive(args.path, args)
+        if statistics is None and _leaves_statistics_out(archive, args):
+            warnings.warn(_LEFT_OUT, UserWarning, stacklevel=2)
+        return archive, statistics
     args.chosen = chosen
     if statistics is None:
         if chosen.problem:
@@ -199,6 +203,19 @@ def _open_agent(
     return _files.name_in_errors(chosen.path, lambda: _files.read_archive(chosen.path, args)), statistics
 
 
+def _leaves_statistics_out(archive: Archive, args: argparse.Namespace) -> bool:
+    """Return whether statistics lie beside an agent that has none itself.
+
+    Of an agent that was certainly normalized, :func:`sbformat.load_policy` warns.
+    """
+    from sbformat.formats.normalized import is_surely_normalized
+
+    is_bundle = not {SETTINGS_ENTRY, ARRAYS_ENTRY}.isdisjoint(archive.entries)
+    if is_bundle or is_remote(args.path) or not _name_statistics(args):
+        return False
+    return not is_surely_normalized(archive)
+
+
 def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | None, seed: int | None = None) -> Policy:
     """Load the agent of a command line."""
     from sbformat.policies.loading import load_policy
@@ -206,7 +223,7 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
     archive, statistics = _open_agent(args, statistics=statistics)
     kwargs = _json.parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None
     try:
-        policy = load_policy(
+        return load_policy(
             archive, vecnormalize=statistics, policy_class=args.policy_class, policy_kwargs=kwargs, seed=seed,
             limits=_files.make_limits(args),
         )  # fmt: skip
@@ -214,10 +231,6 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
         if "load_policy" in error.hint:  # about arguments of Python
             error.add_hint(f"the command line has --policy-class and {_POLICY_KWARGS}")
         raise
-    is_alone = statistics is None and policy.vecnormalize is None and not hasattr(args, "chosen")
-    if is_alone and not policy.model.was_normalized and not is_remote(args.path) and _name_statistics(args):
-        warnings.warn(_LEFT_OUT, UserWarning, stacklevel=2)
-    return policy
 
 
 @contextlib.contextmanager

@@ -149,6 +149,13 @@ def policy_graph(
     return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
+def open_policy(source: Policy | Archive | SourceLike) -> Policy:
+    """Return a policy unchanged, and load anything else."""
+    from sbformat.policies.run.policy import Policy
+
+    return source if isinstance(source, Policy) else load_policy(source)
+
+
 def load_model(
     source: PolicyModel | Policy | Archive | SourceLike, *, vecnormalize: object = None, limits: Limits = DEFAULT_LIMITS
 ) -> PolicyModel:

@@ -315,6 +315,17 @@ def test_evaluate_reports_means_and_deviations(capsys: pytest.CaptureFixture[str
     assert lines[-2:] == [["reward", "6.00", "1.50", "4.50", "7.50"], ["length", "4.00", "1.00", "3.00", "5.00"]]
 
 
+def test_evaluate_tells_of_statistics_that_are_not_used(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, gymnasium: Gymnasium
+) -> None:
+    agent = tmp_path / "agent.zip"
+    agent.write_bytes(PPO.read_bytes())
+    (tmp_path / "vecnormalize.pkl").write_bytes(STATISTICS.read_bytes())
+    status, _, error = run(capsys, "evaluate", agent, "--env", "Counting-v1", "-n", "2")
+    assert (status, len(gymnasium.made)) == (0, 1)
+    assert "the statistics beside the agent are not used" in error
+
+
 def test_evaluate_prints_a_row_for_each_episode(capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium) -> None:
     report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 2, "--seed", 3)[1]
     status, out, err = run(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 2, "--seed", 3, "--format", "csv")

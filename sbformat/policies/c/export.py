@@ -37,8 +37,9 @@ from sbformat.policies.c.calls import (
 )
 from sbformat.policies.c.functions import C_DTYPES, C_TYPES, SIZES, write_part
 from sbformat.policies.export.files import NEXT, ExportReport, summarize_origin, write_files
-from sbformat.policies.export.lowering import expand, lower, open_policy, read_types
+from sbformat.policies.export.lowering import expand, lower, read_types
 from sbformat.policies.graph import Node
+from sbformat.policies.loading import open_policy
 from sbformat.policies.operators import OPERATORS
 from sbformat.values.render import render_line
 

@@ -103,7 +103,6 @@ def describe_origin(model: PolicyModel) -> Mapping[str, str]:
     ``algorithm``; ``stable_baselines3_version``; ``observation_space`` and ``action_space``, as JSON; ``sha256`` of the
     file; ``inferred``, a JSON list of sentences; ``normalized``, whether VecNormalize's statistics are applied;
     ``sbformat_version``. What is not known is left out.
-
     """
     archive, inferred = model.archive, model.graph.inferred
     found = {

@@ -46,6 +46,7 @@ from sbformat.policies.export.files import (
     name_inputs,
     write_files,
 )
+from sbformat.policies.export.formats import FORMATS
 from sbformat.policies.export.parts import (
     check_outputs,
     choose_outputs,
@@ -54,9 +55,8 @@ from sbformat.policies.export.parts import (
     refuse_calls,
 )
 from sbformat.policies.graph import BOUNDS, Node, prune_nodes
-from sbformat.policies.loading import load_policy
+from sbformat.policies.loading import open_policy
 from sbformat.policies.operators import OPERATORS, Operand, decompose
-from sbformat.policies.run.policy import Policy
 from sbformat.policies.run.program import fold_nodes
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from sbformat.policies.graph import Graph, Input
     from sbformat.policies.operators import Result
     from sbformat.policies.run.kernels import Array
+    from sbformat.policies.run.policy import Policy
 
 
 _DOUBLE: Final = "float64"
@@ -124,11 +125,6 @@ def lower(
     types = {**narrowed.types, **{name: (array.dtype.name, array.shape) for name, array in constants.items()}}
     ports = tuple(Port(name, value, *types[value], "output") for name, value in found.items())
     return Lowered(name_inputs(graph, wanted, values), ports, kept, constants, describe_origin(policy.model))
-
-
-def open_policy(source: Policy | Archive | SourceLike) -> Policy:
-    """Return a policy unchanged, and load anything else."""
-    return source if isinstance(source, Policy) else load_policy(source)
 
 
 def explain_sampling(graph: Graph) -> str:
@@ -377,7 +373,6 @@ def narrow_array(array: Array) -> Array:
 
 
 _SUFFIX: Final = ".json"
-_WEIGHTS_SUFFIX: Final = ".safetensors"
 
 
 def export_graph(
@@ -436,7 +431,7 @@ def export_graph(
 def _name_weights_file(target: str) -> str:
     if not target.lower().endswith(_SUFFIX):
         raise ValueError(f"expected a path that ends in {_SUFFIX}, got {quote(target)}")
-    made = target[: -len(_SUFFIX)] + _WEIGHTS_SUFFIX
+    made = target[: -len(_SUFFIX)] + FORMATS[_SUFFIX].beside
     name = os.path.basename(made)
     if "\\" in name or not name.isprintable():  # a lone surrogate, which is a byte that is not UTF-8, is not printable
         message = f"expected a file name in UTF-8 without backslashes, which the JSON can contain, got {quote(name)}"

@@ -31,7 +31,6 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Discrete
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.builder import PolicyModel
 from sbformat.policies.export.files import (
     NEXT,
     ExportReport,
@@ -45,7 +44,7 @@ from sbformat.policies.export.files import (
 from sbformat.policies.export.formats import JAVASCRIPT, list_outputs
 from sbformat.policies.export.parts import choose_outputs, refuse_calls
 from sbformat.policies.graph import list_positions, widen_inputs
-from sbformat.policies.loading import load_policy
+from sbformat.policies.loading import open_policy
 from sbformat.policies.operators import OPERATORS
 from sbformat.pth.array_streams import stream_of
 from sbformat.pth.values import TensorInfo
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
+    from sbformat.policies.builder import PolicyModel
     from sbformat.policies.graph import Graph, Weight
     from sbformat.policies.run.policy import Policy
 
@@ -126,8 +126,7 @@ def export_javascript(
     if os.path.splitext(target)[1] not in JAVASCRIPT:
         hint = ": node imports no upper-case ending" if target.lower().endswith(JAVASCRIPT) else ""
         raise ValueError(f"expected a path that ends in {' or '.join(JAVASCRIPT)}, got {quote(target)}{hint}")
-    opened: Any = policy if isinstance(getattr(policy, "model", None), PolicyModel) else load_policy(policy)  # type: ignore[arg-type]
-    program = make_program(opened.model, outputs, raw=raw)
+    program = make_program(open_policy(policy).model, outputs, raw=raw)
     texts = write_module(program), write_declarations(program)
     contents = {name: text.encode("ascii") for name, text in zip(list_outputs(target), texts)}
     files = write_files(contents, overwrite=overwrite)

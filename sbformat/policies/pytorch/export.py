@@ -43,8 +43,9 @@ from sbformat.policies.export.files import (
     summarize_origin,
     write_files,
 )
-from sbformat.policies.export.lowering import open_policy
+from sbformat.policies.export.formats import list_outputs
 from sbformat.policies.export.parts import choose_outputs, merge_nodes, refuse_calls
+from sbformat.policies.loading import open_policy
 from sbformat.policies.pytorch.expressions import (
     GLOBALS,
     WIDTH,
@@ -112,7 +113,7 @@ def export_torch(
     stem, suffix = os.path.splitext(target)
     if suffix.lower() != ".py":
         raise ValueError(f"expected a path that ends in .py, got {quote(target)}")
-    name = os.path.basename(stem)
+    name, (_, beside) = os.path.basename(stem), list_outputs(target)
     if name in _IMPORTED:
         raise ValueError(f"expected another name than {name}.py, which would be imported instead of {name} itself")
     policy = open_policy(policy)
@@ -123,7 +124,7 @@ def export_torch(
     source = write_source(tree, metadata, name)
     arrays = tree.read_state(policy.weights)
     weights = encode_safetensors(arrays)
-    files = write_files({target: source.encode("ascii"), f"{stem}.safetensors": weights}, overwrite=overwrite)
+    files = write_files({target: source.encode("ascii"), beside: weights}, overwrite=overwrite)
     named = name_states(graph)
     values = {**graph.outputs, **{f"{NEXT}{named[state.input]}": state.output for state in graph.states}}
     results = tuple(Port(name, value, *tree.types[value], "output") for name, value in values.items())
