@@ -124,7 +124,8 @@ def others() -> Iterator[Vector]:
     yield rule.refuses("lone-pickle-twice", whole * 2, PICKLE, ASKED)
     yield rule.refuses("lone-pickle-cut", whole[:-1], PICKLE, ASKED)
     yield rule.refuses("lone-pickle-opcode", whole[:-1] + b"\xff.", PICKLE, ASKED)
-    yield rule.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
+    unasked = Rule("1.3", "bare pickle: unsupported, unless read by sections 1.1 and 16 to 18.")
+    yield unasked.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
     rule = Rule(
         "16.3",
         'A pickle with a flag of 5.3 MUST be refused ("pickle failure"): values that remain on the stack, a part that is',

@@ -77,7 +77,7 @@ def protocols() -> Iterator[Vector]:
     yield rule.gives(
         "names-inst-protocol-3", b"\x80\x03(i" + global_opcode(old)[1:] + b".", tree(made, node, made, protocol=3)
     )
-    rule = PickleRule("5.4", "according to the last PROTO executed")
+    rule = PickleRule("5.4", "A reader MUST do the same, according to the last PROTO executed")
     body = (
         b"("
         + global_opcode(old)

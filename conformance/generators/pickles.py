@@ -206,7 +206,9 @@ def keys() -> Iterator[Vector]:
 
 
 def logs() -> Iterator[Vector]:
-    rule = PickleRule("5.3", "every import (Global), Extension, Call and change to a node when it happens")
+    rule = PickleRule(
+        "5.3", "MUST record, in order, every import (Global), Extension, Call and change to a node when it happens"
+    )
     outer, inner = name("a", "b"), name("c", "d")
     argument = call("NEWOBJ", inner)
     made = call("REDUCE", outer, tuple_(argument)).changed("BUILD", 1)

@@ -243,15 +243,15 @@ def serialize(pickle: bytes) -> dict[str, str]:
 
 
 def contradictions() -> Iterator[Vector]:
-    rule = Rule(
-        "19", 'A reader that runs policies MUST check names and shapes of the state dict by 6.8 first ("invalid").'
-    )
+    rule = Rule("19", 'A runner MUST check names and shapes of the state dict by 6.8 first ("invalid").')
     asked = read_json("ppo", "input")
     same = change("ppo")
     yield rule.predicts("policy-checked", same, asked, read_json("ppo", "expect"))
+    for what, layers in {"size": [9], "depth": [8, 8]}.items():
+        made = change("ppo", policy_kwargs={"net_arch": layers})
+        yield rule.cannot_run(f"policy-contradiction-{what}", made, asked, "invalid")
+    rule = Rule("6.8", 'a validator and a runner MUST report "invalid" for such a state dict.')
     archives = {
-        "size": change("ppo", policy_kwargs={"net_arch": [9]}),
-        "depth": change("ppo", policy_kwargs={"net_arch": [8, 8]}),
         "tensor-missing": change("ppo-box", {"policy.pth": entry("ppo", "policy.pth")}),
         "tensor-too-many": change("ppo", {"policy.pth": entry("ppo-box", "policy.pth")}),
         "algorithm": change("ppo", {"policy.pth": entry("dqn", "policy.pth")}),
@@ -298,7 +298,7 @@ ROWS: Final = 1 << 31
 
 
 def limited() -> Iterator[Vector]:
-    rule = Rule("19.1", "A reader MUST compare them with the limit before it allocates memory for them.")
+    rule = Rule("19.1", "A runner MUST compare them with the limit before it allocates memory for them.")
     asked = read_json("ppo", "input")
     enough, few = (("--limit", f"policy_items={number}") for number in (12_000, 8))
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)

@@ -34,11 +34,11 @@ WITHOUT: Final = {"pytorch_variables.pth": None, "policy.optimizer.pth": None}
 """Entries that the policy does not need."""
 LAYER: Final = "action_net"
 FIRST: Final = "mlp_extractor.policy_net.0"
-WRAPPED: Final = "A reader that compares names, or runs the policy, MUST first remove these wrappers from `policy.pth`"
+WRAPPED: Final = "A validator and a runner MUST first remove these wrappers from `policy.pth`"
 ONE_MODULE: Final = "such a wrapper has one module and no tensors"
 MASK: Final = "`T_orig T_mask`, item by item"
 SPECTRAL: Final = "| `spectral_norm` | `T_orig`, `T_u`, `T_v` | `T_orig / (T_u M T_v)` |"
-OTHERS: Final = "do not determine `T`. A reader that runs the policy refuses it"
+OTHERS: Final = "do not determine `T`. A runner refuses it"
 AXIS: Final = "`T` is not determined if there is none;"
 LENGTHS: Final = "`norm` is over the axes along which `T_g` has one item, and over all if it has no axes."
 

@@ -297,7 +297,7 @@ def unknown() -> Iterator[Vector]:
     }.items():
         yield refuses(rule, f"unknown-{name}", tree, "unsupported")
     yield refuses(rule, "unknown-deep", {"a": [({"b": Apply(EXIT, (3,))},)]}, "unsupported")
-    rule = Rule("5.4", "`.pth` needs `__builtin__` -> `builtins`")
+    rule = Rule("5.4", "A `.pth` that torch wrote needs only `__builtin__` -> `builtins`.")
     data = pth(Apply(SET, ([1],)), protocol=3)
     yield rule.refuses("value-python-2-name-in-protocol-3", data, "unsupported")
     data = pth(Apply(Name("builtins", "set"), ([1],)), protocol=3)
