@@ -32,7 +32,7 @@ def files() -> Iterator[Vector]:
     rule = Rule("1.1", "`\\x80` and a byte of at most 5 (or the end of the file)")
     yield rule.refuses("file-pickle-protocol-5", b"\x80\x05K\x01.", "unsupported")
     yield rule.refuses("file-pickle-protocol-6", b"\x80\x06K\x01.", REFUSED)
-    rule = Rule("1.1", "are entirely within the first 32 bytes, otherwise a bare pickle.")
+    rule = Rule("1.1", "are entirely within the first 32 bytes.")
     yield rule.refuses("file-legacy-magic-at-byte-20", b"\x80\x02" + b"N0" * 9 + MAGIC, "unsupported")
     rule = Rule("1.1", "`{`, or a UTF-8 byte order mark and `{`: a bare `data`.")
     yield rule.refuses("form-byte-order-mark-and-a-space", b"\xef\xbb\xbf {}", REFUSED)

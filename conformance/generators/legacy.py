@@ -79,7 +79,7 @@ EMPTY: Final = expected.lone({"dict": []})
 
 def first_pickles() -> Iterator[Vector]:
     """Values that are popped before the magic number."""
-    rule = Rule("1.1", "are entirely within the first 32 bytes, otherwise a bare pickle", "legacy")
+    rule = Rule("1.1", "are entirely within the first 32 bytes", "legacy")
     number = dumps(MAGIC)
     for popped in (b"N0" * 8, b"N0" * 7 + b"K\x010"):
         made = legacy_stream({}, magic=number[:2] + popped + number[2:])

@@ -196,7 +196,7 @@ def arrays() -> Iterator[Vector]:
 
 
 def data() -> Iterator[Vector]:
-    rule = Rule("16.3", "JSON values unchanged (a numpy scalar as its number")
+    rule = Rule("16.3", "JSON values are unchanged (a numpy scalar is its number")
     values = {"a": None, "b": True, "c": -5, "d": 0.5, "e": "x", "f": [1, "y"], "g": {"h": [2]}}
     pairs = [[key, expected.plain(value)] for key, value in values.items()]
     held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
@@ -209,7 +209,7 @@ def data() -> Iterator[Vector]:
     pairs = [["a", expected.floating(0.5)], ["b", -3], ["c", True]]
     held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-numbers", dumps((numbers, [])), held, ASKED)
-    rule = Rule("16.3", "and any other part as the pickle of that part alone (12.3)")
+    rule = Rule("16.3", "Any other part is the pickle of that part alone (12.3)")
     parts = {"policy": Name("agent", "Policy"), "f": Apply(Name("os", "system"), ("id",)), "a": floats(1), "k": {1: 2}}
     held = expected_output("sb2-pickle", [[key, INERT] for key in parts], "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-parts", dumps((parts, [])), held, ASKED)

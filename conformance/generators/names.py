@@ -164,7 +164,7 @@ def records() -> Iterator[Vector]:
         yield rule.accepts(f"record-name-{name}", torch_zip({**contents, record: data}), nothing)
     yield rule.accepts("record-name-of-a-time", _in_folder("run 12:30.", contents), nothing)
     rule = Rule(
-        "2.6", "As paths they MUST stay in their folder: both unchanged and after NFKC, a name MUST NOT start with"
+        "2.6", "As paths they MUST stay in their folder. Both unchanged and after NFKC, a name does not start with"
     )
     yield rule.accepts("record-name-three-dots", torch_zip({**contents, ".../x...": b"x"}), nothing)
     for name, record in {

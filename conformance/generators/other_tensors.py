@@ -337,7 +337,7 @@ def sparse_compressed_indices(blocks: object) -> Iterator[Vector]:
         "a-value-more": {"values": tensor(storage(8), (3,))},
     }.items():
         yield rule.refuses(f"tensor-sparse-csr-{name}", in_layout("csr", **changed), "tensor failure")
-    rule = Rule("6.5", "BSR and BSC: (n, rows of a block, columns of a block, *d), both at least 1", "sparse")
+    rule = Rule("6.5", "BSR and BSC have the shape (n, rows of a block, columns of a block, *d).", "sparse")
     for name, values, size in (
         ("without-blocks", VALUES, (4, 3)),
         ("rows-of-no-whole-blocks", blocks, (5, 3)),

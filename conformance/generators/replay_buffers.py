@@ -316,7 +316,7 @@ def episodic(name: str = "_buffer", *done: float, **changed: Any) -> dict[str, A
 def hindsight() -> Iterator[Vector]:
     rule = Rule(
         "18.2",
-        "Before 1.8 the parts of a hindsight buffer's `_buffer` begin with the axes (`max_episode_stored`, `max_episode_length`)",
+        "the parts of `_buffer` begin with the axes (`max_episode_stored`, `max_episode_length`)",
     )
     found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]
     for name in ("_buffer", "buffer"):
@@ -361,7 +361,7 @@ def hindsight() -> Iterator[Vector]:
         "floats": sample_array("f8", 2, 0, 0), "list": [2, 0, 0], "absent": ABSENT,
     }.items():  # fmt: skip
         yield refuses(rule, f"episode-lengths-{label}", {**whole, "episode_lengths": lengths}, cls=HER)
-    rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` is at most `max_episode_length`.")
+    rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` is at most `max_episode_length`")
     last = {**whole, "pos": 2, "current_idx": 2, "episode_lengths": sample_array("i8", 2, 1, 0)}
     yield accepts(
         rule, "episode-last", last, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT], [0, 4, 2, UNFINISHED]], cls=HER, size=3
