@@ -143,7 +143,7 @@ def objects() -> Iterator[Vector]:
     cls = carried_class()
     state = opcodes({"start": 0.5})
     rule = Rule(
-        "13.6", "then at most one BUILD (attributes, a pair of attributes and slots, or anything for `__setstate__`)"
+        "13.6", "at most one BUILD (attributes, a pair of attributes and slots, or anything for `__setstate__`)"
     )
     made = cls.code + b")\x81"
     for name, fragment in (
