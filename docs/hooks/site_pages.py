@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,6 +122,21 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
     return normalize_lists(markdown)
 
 
+def add_date(markdown: str, day: str) -> str:
+    """Add the day of the last change, if it is known, to the line of the specification that has its version."""
+    return re.sub(r"^(Version [\d.]+\d)\.$", rf"\1, as of {day}." if day else r"\1.", markdown, flags=re.MULTILINE)
+
+
+def read_date() -> str:
+    """Return the day of the last commit to ``schema/``, or nothing without git or the history."""
+    command = ["git", "log", "-1", "--format=%cs", "--", "schema"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 -- constant
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
 def prune_nav(items: Any, pages: Collection[str]) -> Any:
     """Leave out the pages of the navigation that do not exist, and sections without pages."""
     if isinstance(items, list):
@@ -172,4 +188,6 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     rank = next((rank for start, rank in RANKS.items() if page.file.src_uri.startswith(start)), None)
     if rank is not None:
         page.meta.setdefault("search", {"boost": rank})
+    if page.file.src_uri in PAGES:
+        markdown = add_date(markdown, read_date())
     return convert_page(markdown, page.file.src_uri, {file.src_uri for file in files})

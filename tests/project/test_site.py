@@ -79,6 +79,16 @@ def test_section_numbers_of_the_format_are_links() -> None:
     assert page.endswith("```\nsection 8\n```")
 
 
+def test_the_format_has_the_day_of_its_last_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = load_hook("site_pages")
+    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
+    assert "\nVersion 1.0, as of 2026-01-31.\n" in pages.add_date(text, "2026-01-31")
+    assert pages.add_date(text, "") == text
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\d)?", pages.read_date())
+    monkeypatch.setenv("PATH", "")
+    assert pages.read_date() == ""
+
+
 def test_the_commands_are_complete() -> None:
     page = load_hook("command_reference").render_commands()
     commands = build_parser().commands
