@@ -21,10 +21,10 @@ _GIB: Final = 1024 * _MIB
 LimitName = Literal[
     # begin names: generated from schema/tables/limits.json by schema/generate_tables.py
     "outer_entries", "inner_entries", "directory_bytes", "member_bytes", "total_bytes", "memory_bytes", "ratio",
-    "version_bytes", "system_info_bytes", "json_bytes", "json_depth", "json_nodes", "json_digits", "blob_bytes",
-    "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index", "pickle_stack",
-    "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank", "tensor_name_bytes",
-    "other_keys", "expanded_items", "policy_items",
+    "version_bytes", "system_info_bytes", "settings_bytes", "json_bytes", "json_depth", "json_nodes", "json_digits",
+    "blob_bytes", "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index",
+    "pickle_stack", "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank",
+    "tensor_name_bytes", "other_keys", "expanded_items", "policy_items",
     # end names
 ]  # fmt: skip
 """The fields of :class:`Limits`, so that a type checker knows a misspelled one."""
@@ -61,10 +61,12 @@ class Limits(Record):
     """``_stable_baselines3_version``; torch's ``version`` and ``byteorder`` (largest real: 6 bytes)."""
     system_info_bytes: int = _MIB
     """``system_info.txt`` (largest real: 300 bytes)."""
+    settings_bytes: int = 128 * _KIB
+    """One file of settings beside an agent, or ``results.json`` (21)."""
     json_bytes: int = 64 * _MIB
-    """``data`` (largest real: 3.5 MB)."""
+    """``data``; a log beside an agent (21) (largest real: 3.5 MB)."""
     json_depth: int = 64
-    """Nesting of ``data`` (3.1) (largest real: 6)."""
+    """Nesting of ``data`` (3.1) and of settings (21) (largest real: 6)."""
     json_nodes: int = 2_000_000
     """Values in ``data``, of which a list or object counts as seven (3.1) (largest real: 1,265)."""
     json_digits: int = 4300
@@ -100,14 +102,15 @@ class Limits(Record):
     tensor_name_bytes: int = _KIB
     """One text key of a ``.pth``, in UTF-8."""
     other_keys: int = 1024
-    """Keys of one dict, or members of one set, of a ``.pth`` that are neither texts nor 0 to n - 1 (6.6) (largest real:
-    66)."""
+    """Keys of one dict, or members of one set, of a ``.pth`` that are neither texts nor 0 to n - 1 (6.6); parts of a
+    Dict observation (8.1) (largest real: 66)."""
     expanded_items: int = 16_777_216
     """For each ``.pth``, items that no bytes of the file account for, and bytes that constructors copy (8.1); the sum
     for one archive."""
     policy_items: int = 67_108_864
     """For the network of a policy (19): the numbers that it computes from one observation, those of each node and
-    input; the sum for one network (largest real: 80,000)."""
+    input, and 1,024 for each node; the sum for one network; layers and components of an action (8.1) (largest real:
+    80,000)."""
     # end fields
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ import pytest
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
+from sbformat.pkl.decode import decode_pickle
 
 MIB = 1024 * 1024
 RUNNING_TOTALS = ("total_bytes", "memory_bytes", "blobs_bytes", "expanded_items", "reported_values", "policy_items")
@@ -144,6 +145,20 @@ def test_inflating_charges_the_member_and_the_total() -> None:
         budget.inflate(4)
     assert (one.value.limit, total.value.limit) == ("member_bytes", "total_bytes")
     budget.inflate(3)
+
+
+def test_values_that_are_dropped_are_limited_in_sum() -> None:
+    """At most twice ``memory_bytes`` and eight times the file (FORMAT.md 8)."""
+    data = b"(" + b"N" * 1000 + b"t."
+    budget = Budget(Limits(memory_bytes=100_000))
+    budget.grant(1000)
+    cost = 24 * len(data) + 320
+    count = (2 * 100_000 + 8 * 1000) // cost
+    for _ in range(count):
+        with budget.temporary():
+            decode_pickle(data, budget)
+    with pytest.raises(LimitError, match="memory_bytes"):
+        decode_pickle(data, budget)
 
 
 def test_a_budget_without_limits_has_the_default_ones() -> None:

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.build_zips import POLICY, Member, build_zip, state_dict_zip
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ def by_policy() -> Iterator[Vector]:
     rule = Rule("4.3", "The name by this section is then null, not certain.")
     made = document({"n_epochs": 10, "policy_class": blob("sbx.ppo.policies", "PPOPolicy")})
     yield rule.accepts("algorithm-of-sbx", made, expected_algorithm(None, certain=False), "--algorithm")
+    rule = Rule(
+        "4.3",
+        "Without `policy.pth`, which SBX does not write, it is read by section 22; with it, as an archive of SB3.",
+    )
+    made = build_zip(Member(b"data", made), Member(b"policy.pth", state_dict_zip(POLICY)))
+    yield rule.accepts("algorithm-of-sbx-with-a-policy", made, expected_algorithm(None, certain=False), "--algorithm")
     rule = Rule("4.3", "If the module names none, `ent_coef_optimizer.pth` suggests SAC, not certain.")
     made = build_zip(Member(b"data", b"{}"), Member(b"ent_coef_optimizer.pth", b""))
     yield rule.accepts("algorithm-by-entropy-optimizer", made, expected_algorithm("SAC", certain=False), "--algorithm")

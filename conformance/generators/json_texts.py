@@ -280,6 +280,8 @@ def digits() -> Iterator[Vector]:
     yield read(rule, "digits-at-limit", b'{"a":[-123,123.456e123,1,2]}', {"a": [-123, 123.456e123, 1, 2]}, *three())
     for name, text in {"integer": b"-1234", "fraction": b"1.2345", "exponent": b"1e-1234"}.items():
         yield rule.refuses(f"json-digits-of-{name}", b'{"a":' + text + b"}", "limit exceeded", *three())
+    data, digits = b'{"a":-1234}', ("--limit", "json_digits=4")
+    yield read(rule, "digits-of-integer-at-limit", data, {"a": -1234}, *digits)
     rule = Rule("3.1", "Only characters outside strings are counted.")
     yield read(rule, "digits-in-strings", b'{"1234":"1234 \\u12345"}', {"1234": "1234 \u12345"}, *three())
 

@@ -14,6 +14,7 @@ from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import DEFLATED, POLICY, Member, build_zip, state_dict_zip
 from conformance.generators.ends import BOTH, ONE, TWO
 from conformance.generators.forms import members, zipped
+from conformance.generators.scanning import document, pickled
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def vectors() -> Iterator[Vector]:
     yield from counts()
     yield from sizes()
     yield from inflation()
+    yield from decoded_values()
 
 
 def counts() -> Iterator[Vector]:
@@ -139,6 +141,15 @@ def at_and_above(rule: Rule, name: str, data: bytes, found: Any, needed: int) ->
     """A file that needs this much memory beyond twice its size: with exactly that limit, and with one byte less."""
     yield rule.accepts(f"limit-memory-bytes-{name}-at", data, found, "--limit", f"memory_bytes={needed}")
     yield rule.refuses(f"limit-memory-bytes-{name}-above", data, PASSED, "--limit", f"memory_bytes={needed - 1}")
+
+
+def decoded_values() -> Iterator[Vector]:
+    """Ten calls of a known name that is in the memo: 13 nodes of the pickle."""
+    rule = Rule("8.1", "pickle_nodes: the larger of 5 x calls and items - bytes of the pickle")
+    data = document(pickled(b"](ccollections\nOrderedDict\nq\x00)R" + b"h\x00)R" * 9 + b"e"))
+    asked = ("--schedule", "x", "--limit")
+    yield rule.accepts("limit-decoded-calls-at", data, {"schedule": None}, *asked, "pickle_nodes=50")
+    yield rule.refuses("limit-decoded-calls-above", data, PASSED, *asked, "pickle_nodes=49")
 
 
 def memory_of_json(rule: Rule) -> Iterator[Vector]:

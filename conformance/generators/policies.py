@@ -305,6 +305,25 @@ def limited() -> Iterator[Vector]:
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
     yield rule.cannot_run("limit-policy-items-of-a-choice", choice_archive(), asked, "limit exceeded")
+    yield from counted_settings()
+
+
+def counted_settings() -> Iterator[Vector]:
+    """Counts of layers and parts, exactly at a limit and above it."""
+    rule = Rule("8.1", "compared by themselves, before anything of that size is made:")
+    for name, agent, limit, most in (
+        ("layers", "dqn", "policy_items", 8192),
+        ("critics", "sac", "policy_items", 4 * 8192),
+        ("parts", "ppo-observes-dict", "other_keys", 5),
+    ):
+        data, asked = read_agent(agent), read_json(agent, "input")
+        at, above = (("--limit", f"{limit}={number}") for number in (most, most - 1))
+        yield rule.predicts(f"limit-of-{name}-at", data, asked, read_json(agent, "expect"), *at)
+        yield rule.cannot_run(f"limit-of-{name}-above", data, asked, "limit exceeded", *above)
+    data = change("lstm", policy_kwargs=serialize(dumps({"net_arch": [8], "n_lstm_layers": 8193})))
+    yield rule.cannot_run(
+        "limit-of-lstm-layers-above", data, read_json("lstm", "input"), "limit exceeded", features=LSTM
+    )
 
 
 def expanded(rows: int, columns: int | None, key: str = "0") -> Any:

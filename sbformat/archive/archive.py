@@ -21,7 +21,15 @@ from sbformat.archive.entries import ReadOptions, parse_system_info, parse_versi
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape, require_names, require_type
+from sbformat.errors import (
+    MissingEntryError,
+    SbformatError,
+    UnsupportedError,
+    escape,
+    quote,
+    require_names,
+    require_type,
+)
 from sbformat.immutable import Record
 from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget
@@ -142,7 +150,11 @@ class Archive:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for the user about how the file was read."""
-        return ()
+        names = self._entries.left_out
+        if not names:
+            return ()
+        shown = ", ".join(quote(name, 80) for name in names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
+        return (f"left out, because an entry cannot have such a name: {shown}",)
 
     @property
     def stored_entries(self) -> Entries:

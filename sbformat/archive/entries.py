@@ -20,7 +20,7 @@ from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
 from sbformat.io.urls import join_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path, Source
@@ -48,9 +48,10 @@ _LARGEST_POINTER: Final = 1024  # pointers of Git LFS are shorter, in bytes
 class FileEntries(Entries):
     """Entries outside a zip, each with its own source; nothing stores a CRC of them."""
 
-    __slots__ = ("_budget", "_sources")
+    __slots__ = ("_budget", "_sources", "left_out")
 
-    def __init__(self, sources: dict[str, Source], budget: Budget) -> None:
+    def __init__(self, sources: dict[str, Source], budget: Budget, left_out: Sequence[str] = ()) -> None:
+        self.left_out = left_out
         self._sources = sources
         self._budget = budget
         self.entries = {
@@ -100,9 +101,9 @@ def open_folder(
 ) -> FileEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
-    Subfolders, files whose names start with a dot, and files whose names are invalid as entry names are left out. Links
-    are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
-    points to may become a part of an archive.
+    Subfolders and files whose names start with a dot are left out. Links are left out as well, except those named like
+    SB3's entries, which download caches make: no other file that a link points to may become a part of an archive.
+    Files whose names are invalid as entry names are listed in ``left_out``.
 
     :param in_memory: False leaves the bytes of large files on the disk
     :param follows: returns whether to follow a link named like an entry
@@ -118,7 +119,8 @@ def open_folder(
     else:
         with os.scandir(path) as found:
             paths = {item.name: item.path for item in found if _is_file(item, follows)}
-    names = [name for name in sorted(paths) if not name.startswith(".") and is_entry_name(name)]
+    visible = [name for name in sorted(paths) if not name.startswith(".")]
+    names = [name for name in visible if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
     sources: dict[str, Source] = {}
@@ -139,7 +141,7 @@ def open_folder(
         raise UnsupportedError(ONLY_POINTERS)
     sources |= {name: _Pointer(name, sources[name].size) for name in pointers}
     budget.grant(sum(source.size for source in sources.values()))
-    return FileEntries(sources, budget)
+    return FileEntries(sources, budget, [name for name in visible if name not in sources])
 
 
 def _is_file(item: os.DirEntry[str], follows: Callable[[str], bool]) -> bool:

@@ -25,7 +25,7 @@ from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from zipfile import ZipInfo
 
     from sbformat.io.source import Source
@@ -182,6 +182,8 @@ class Entries:
     __slots__ = ("entries",)
 
     entries: dict[str, Entry]  # in the order of the file
+    left_out: Sequence[str] = ()
+    """The files of a folder that cannot be entries, because of their names."""
 
     if TYPE_CHECKING:
 

@@ -16,7 +16,7 @@ import struct
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import DataError, SbformatError, UnsupportedError
+from sbformat.errors import DataError, SbformatError
 from sbformat.immutable import Record
 from sbformat.io.opening import join_path, read_start
 from sbformat.io.source import BytesSource
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sbformat.folders.trees import Beside
     from sbformat.limits import Limits
 
-MAX_BYTES: Final = 1 << 26
-"""The largest log that is read; event files of long runs have a few million bytes."""
 METRICS_FILE: Final = "train_eval_metrics.zip"
 """The zip of logs that rl_zoo3 uploads to the Hugging Face hub."""
 _EVENTS: Final = "events.out.tfevents."
@@ -192,7 +190,7 @@ def _read_metrics(
             continue
         try:
             size = container.entry(member).size
-            _check_size(total + size)
+            budget.spend("json_bytes", total + size)
             total += size
             logs[f"{name}/{member}"] = _parse_log(_last(member), container.read(member), budget)
         except SbformatError as error:
@@ -235,17 +233,11 @@ def read_log(path: str, limits: Limits) -> Log:
 
 
 def _read_whole(path: str, budget: Budget) -> bytes:
-    data = read_start(path, MAX_BYTES + 1)
+    data = read_start(path, budget.limits.json_bytes + 1)
     budget.spend("total_bytes", len(data))
-    _check_size(len(data))
+    budget.spend("json_bytes", len(data))
     budget.grant(len(data))
     return data
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        message = f"expected a log of at most {MAX_BYTES:,} bytes"
-        raise UnsupportedError(message)
 
 
 def _parse_log(last: str, data: memoryview, budget: Budget) -> Log:

@@ -4,7 +4,7 @@ rl_zoo3 loads these files with ``yaml.UnsafeLoader``, which imports and calls wh
 the text into events; values are made of them below: dicts, lists, numbers, text. No tag is looked up: the one that
 rl_zoo3 writes, ``!!python/object/apply:collections.OrderedDict`` with a list of pairs, is read as a dict, and the value
 of another Python tag is an :class:`Opaque`. An alias is the scalar of its anchor, or for a collection an ``Opaque``, so
-that aliases do not multiply. Bytes, events and depth are bounded.
+that aliases do not multiply. ``settings_bytes`` and ``json_depth`` limit bytes and depth.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
 
-MAX_BYTES: Final = 1 << 20
-"""The largest file that is read; those of rl_zoo3 have a few thousand bytes."""
-MAX_EVENTS: Final = 50_000
-MAX_DEPTH: Final = 32
 MISSING_EXTRA: Final = 'PyYAML reads it: pip install "sbformat[yaml]"'
 _ORDERED_DICT: Final = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
 _TEXT_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "python/str", "python/unicode")) | {"!"}
@@ -63,9 +59,10 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
         import yaml
     except ImportError:
         raise UnsupportedError(MISSING_EXTRA) from None
-    data = _read_file(path, "settings", Budget(limits))
+    budget = Budget(limits)
+    data = _read_file(path, budget)
     try:
-        found = _build(yaml.parse(data, Loader=yaml.SafeLoader))
+        found = _build(yaml.parse(data, Loader=yaml.SafeLoader), budget)
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
         if isinstance(error, SbformatError):
             raise
@@ -79,15 +76,14 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
     """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation."""
     from sbformat.data import parse_object
 
-    return parse_object(_read_file(path, "results"), Budget(limits))
+    budget = Budget(limits)
+    return parse_object(_read_file(path, budget), budget)
 
 
-def _read_file(path: str, what: str, budget: Budget | None = None) -> bytes:
-    data = read_start(path, MAX_BYTES + 1)
-    if budget is not None:
-        budget.spend("total_bytes", len(data))
-    if len(data) > MAX_BYTES:
-        raise UnsupportedError(f"expected {what} of at most {MAX_BYTES:,} bytes")
+def _read_file(path: str, budget: Budget) -> bytes:
+    data = read_start(path, budget.limits.settings_bytes + 1)
+    budget.spend("total_bytes", len(data))
+    budget.spend("settings_bytes", len(data))
     return data
 
 
@@ -145,19 +141,16 @@ def _means_normalized(value: object) -> bool | None:
     return True if isinstance(value, (int, float)) else None
 
 
-def _build(events: Iterable[Any]) -> Any:
+def _build(events: Iterable[Any], budget: Budget) -> Any:
     """Return the value of the first document; None for an empty text."""
     anchors: dict[str, Any] = {}
     items: list[Any] = []
     stack: list[tuple[list[Any], Any]] = []
-    for count, event in enumerate(events):
-        if count >= MAX_EVENTS:
-            raise UnsupportedError(f"expected settings of at most {MAX_EVENTS:,} values")
+    for event in events:
         kind = type(event).__name__
         if kind in ("SequenceStartEvent", "MappingStartEvent"):
-            if len(stack) >= MAX_DEPTH:
-                raise UnsupportedError(f"expected settings of at most {MAX_DEPTH} levels")
             stack.append((items, event))
+            budget.spend("json_depth", len(stack))
             items = []
         elif kind in ("SequenceEndEvent", "MappingEndEvent"):
             made, (items, start) = items, stack.pop()

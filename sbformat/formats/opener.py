@@ -35,7 +35,6 @@ from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.io.opening import LARGE_FILE_BYTES, base_name, is_folder, is_remote, open_large, open_source, open_url
 from sbformat.io.source import is_in_memory
-from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import refuse_unsupported
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import FileSource, Source
+    from sbformat.limits import Budget
 
 _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})  # kinds of which a large file is always left on the disk
@@ -103,8 +103,7 @@ def open_archive(
     if kind == "torch-legacy":
         return _open_pth(opened, kind, source, budget, options)
     if kind == "data-json":
-        _require_keys(opened, budget)
-        return Archive(FileEntries({DATA_ENTRY: opened}, budget), kind, budget, options)
+        return _require_keys(Archive(FileEntries({DATA_ENTRY: opened}, budget), kind, budget, options))
     if kind == "safetensors":
         from sbformat.formats.array_files import open_safetensors
 
@@ -136,19 +135,18 @@ def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[
     return remote if stays and remote.is_by_range() else remote.load(progress)
 
 
-def _require_keys(opened: Source, budget: Budget) -> None:
-    """Refuse JSON that is not ``data``; invalid JSON is reported when it is decoded."""
-    from sbformat.data import parse_object
+def _require_keys(archive: Archive) -> Archive:
+    """Refuse JSON that is not ``data``; invalid JSON is reported when it is used.
 
-    content = opened.view(0, opened.size)
-    if b'"policy_class"' in bytes(content):
-        return
+    The archive keeps what is decoded here, so that no text is parsed twice.
+    """
     try:
-        data = parse_object(content, Budget(budget.limits))
+        data = archive.data
     except SbformatError:
-        return
+        return archive
     if not any(key in data for key in _DATA_KEYS):
         refuse_unsupported(f"expected data of an archive, got JSON without any of the keys {', '.join(_DATA_KEYS)}")
+    return archive
 
 
 def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:

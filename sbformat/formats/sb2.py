@@ -228,6 +228,7 @@ class Sb2Pickle(PickledArchive):
         from sbformat.nets.sb2_orders import name_parameters  # the names follow from the network
 
         data = self.value[0]
+        self._budget.spend("tensors", len(arrays))
         found = name_parameters(
             algorithm, data if type(data) is dict else {}, [array.shape for array in arrays.values()]
         )

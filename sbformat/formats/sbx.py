@@ -242,7 +242,7 @@ class SbxArchive(Archive):
     @property
     def notes(self) -> tuple[str, ...]:
         """What SB3 cannot do with it."""
-        return ("an archive of SBX (Stable Baselines Jax): SBX loads it, and SB3 does not",)
+        return (*super().notes, "an archive of SBX (Stable Baselines Jax): SBX loads it, and SB3 does not")
 
     def raw(self, name: str) -> memoryview:
         """Return an entry's bytes; of a state dict that is made of ``data``, those of ``data``."""

@@ -21,8 +21,10 @@ from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Global, Node
+from sbformat.policies.builder import check_layers
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ ACTIONS: Final = "action_space"
 USE_SDE: Final = "use_sde"
 KWARGS: Final = "policy_kwargs"
 NET_ARCH: Final = f"{KWARGS}/net_arch"
-MAX_LAYERS: Final = 8_192
-"""Layers or tensors of a network: a file can ask for any number of critics or layers."""
 LARGEST_FLOAT32: Final = 3.4028234663852886e38
 _MAX_VALUE_LENGTH: Final = 120
 
@@ -105,24 +105,17 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     return Size(value, key)
 
 
-def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
-    """Return a list of layer sizes; an array of whole numbers is one, too."""
+def _read_sizes(value: object, key: str, limits: Limits) -> list[Size]:
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
-        require_layer_count(value.shape[0], key)
+        check_layers(value.shape[0], limits, key)
         try:
             value = unpack_items(value)
         except UnrecognizedError:
             raise wrong_value_error(value, key, "a list of layer sizes") from None
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, key, "a list of layer sizes")
-    require_layer_count(len(value), key)
+    check_layers(len(value), limits, key)
     return [read_size(part, key) for part in value]
-
-
-def require_layer_count(count: int, key: str) -> None:
-    """Refuse more layers than a network may have."""
-    if count > MAX_LAYERS:
-        raise NetworkError(key, f"expected at most {MAX_LAYERS:,} layers, got {count:,}")
 
 
 def read_number(value: object, key: str) -> float:
@@ -215,6 +208,7 @@ class Agent(Record):
     release: Release
     supplied: Mapping[str, tuple[str, int]] = {}
     """The modules that functions of the caller replace: the name of the function, and the number of its results."""
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def arguments(self) -> Arguments:
@@ -226,6 +220,10 @@ class Agent(Record):
         value: Any = self.policy_kwargs.get("net_arch")
         begins_with_dict = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
         return value[0] if begins_with_dict and self.release >= changes.NO_SHARED_LAYERS else value
+
+    def read_sizes(self, value: object, key: str = NET_ARCH) -> list[Size]:
+        """Return a list of layer sizes; an array of whole numbers is one, too."""
+        return _read_sizes(value, key, self.limits)
 
     def shares_extractor(self) -> bool:
         """Return whether the actor and critics of an off-policy algorithm share one features extractor."""

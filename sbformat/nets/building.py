@@ -73,7 +73,6 @@ WHAT_WORKS: Final = (
     "(--policy-class), the class of SB3 that a custom policy class extends"
 )
 """The end of a message about a policy that is not known."""
-_MAX_FEATURES: Final = 1 << 20
 _MATRIX: Final = 2
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
@@ -267,7 +266,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
         hint = f"pass {', '.join(missing)} to load_policy{which}"
         refuse(f"{why}: {hint}", hint=hint)
     use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
-    agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
+    agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST, limits=builder.limits)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
     release = match.agent.release
     which = "the newest release, since nothing names another"
@@ -282,8 +281,9 @@ def _infer_observations(stored: Stored, builder: GraphBuilder, given: Given) -> 
     is_flat = is_flat and not any("extractor" in name and "mlp" not in name for name in given.modules)
     sizes = map(stored.input_size, _FIRST)
     size = next((size for size in sizes if size is not None), 0)
-    if not is_flat or not 0 < size <= _MAX_FEATURES:
+    if not is_flat or size < 1:
         return None
+    builder.check_parts(size)
     builder.infer(f"the observation is a vector of {size:,} numbers, from the first layer")
     low, high = (ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False) for bound in (-inf, inf))
     return Box("gymnasium", (size,), "<f4", low, high, None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
 from sbformat.immutable import Record
-from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size, refuse
+from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
 from sbformat.nets.layers import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 
@@ -26,7 +26,6 @@ LOG_STD_RANGE: Final = (-20.0, 2.0)
 """``LOG_STD_MIN`` and ``LOG_STD_MAX`` of SAC and its relatives, in SB2 and SBX too."""
 _LIKELY: Final = 1.5 * 2**-24  # the greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0
 _GSDE_EPSILON: Final = 1e-6  # ``epsilon`` of ``StateDependentNoiseDistribution``
-_MAX_COMPONENTS: Final = 1 << 20
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
@@ -47,7 +46,7 @@ def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_n
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     :param is_normalized: whether the greatest logit is found as torch does, which normalizes them first
     """
-    sizes = component_sizes(space, logits)
+    sizes = component_sizes(scope, space, logits)
     require_outputs(logits, *sizes)
     is_single = space.distribution == "categorical"
     parts = [logits] if is_single else _split(scope, logits, sizes)
@@ -139,7 +138,7 @@ def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> No
         shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
         above = scope.add("Add", scope.add("Log", shifted), one)
         std = scope.add("Where", scope.add("Greater", log_std, zero), above, std)
-    count = _require_few(mean.shape[0])
+    count = scope.network.builder.check_parts(mean.shape[0])
     if std.shape[-1] != count:
         std = scope.add("Concat", *[std] * count, axis=-1)
     squares = [scope.add("Mul", value, value) for value in (latent, std)]
@@ -199,14 +198,7 @@ def require_outputs(scores: Value, *sizes: int) -> None:
         raise ValidationError(message)
 
 
-def component_sizes(space: Space, logits: Value) -> tuple[int, ...]:
+def component_sizes(scope: Scope, space: Space, logits: Value) -> tuple[int, ...]:
     """Return the number of choices of each component of a discrete action."""
     counts = choice_counts(space, ACTIONS)
-    return counts or (2,) * _require_few(logits.shape[0] // 2)
-
-
-def _require_few(count: int) -> int:
-    """Refuse a number of components of an action that is forged: each is a part of a node."""
-    if count > _MAX_COMPONENTS:
-        refuse(f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}")
-    return count
+    return counts or (2,) * scope.network.builder.check_parts(logits.shape[0] // 2)

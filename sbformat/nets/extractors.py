@@ -132,7 +132,6 @@ NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
 EXTRACTOR: Final = "features_extractor"
 """Its name in a state dict, if the policy has one."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"
-_MAX_KEYS: Final = 1024  # keys of a Dict space: in a file any number of them can share one space
 
 # -- the observation ----------------------------------------------------------------------------------
 
@@ -271,8 +270,7 @@ class CombinedExtractor(FeaturesExtractor):
         if not agent.observation_space.has_keys:
             raise NetworkError(OBSERVATIONS, "MultiInputPolicy needs a Dict space")
         parts = agent.observation_space.parts()
-        if len(parts) > _MAX_KEYS:
-            refuse(f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}", DATA_ENTRY)
+        agent.limits.check("other_keys", len(parts))  # in a file any number of keys can share one space
         outputs = arguments.size("cnn_output_dim", 256)
         extractors: dict[str, Module] = {}
         total = Size(0, "")

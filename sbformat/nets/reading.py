@@ -136,7 +136,8 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     observations, actions = (replaced.get(key) or read_space(archive, key, policy_class) for key in keys)
     use_sde = is_true(decode_value(archive, USE_SDE), USE_SDE)
     release = candidate_releases(archive.stable_baselines3_version)[0] if release is None else release
-    return Agent(policy_class, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
+    supplied = replaced.get("supplied", {})
+    return Agent(policy_class, observations, actions, kwargs, use_sde, release, supplied, archive.limits)
 
 
 def decode_value(archive: Archive, key: str) -> Any:
@@ -327,7 +328,8 @@ def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator
             if kwargs.keys() <= row.argument_names(release):
                 keys = (OBSERVATIONS, ACTIONS)
                 observations, actions = (replaced.get(key) or read_space(archive, key, pair) for key in keys)
-                yield Agent(pair, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
+                supplied = replaced.get("supplied", {})
+                yield Agent(pair, observations, actions, kwargs, use_sde, release, supplied, archive.limits)
 
 
 # -- optimizers -----------------------------------------------------------------------------------------

@@ -426,8 +426,6 @@ def _set_widths(
 
 # -- names ---------------------------------------------------------------------------------------------
 
-_MOST: Final = 65_536  # maximum number of parameters; the longest real list has 86
-
 _ADVERSARY: Final = "adversary"
 _ADVERSARY_VARIABLES: Final = 6
 _POLICY_ALONE: Final = (("model",),)
@@ -456,8 +454,6 @@ def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[sb2.Shap
     :return: one TensorFlow name per parameter, or None with the reason; no error is raised
     """
     try:
-        if len(shapes) > _MOST:
-            refuse(f"there are more than {_MOST:,} parameters")
         return _find_names(algorithm, data, tuple(map(tuple, shapes)))
     except UncertainError as reason:
         return Names(None, f"by index, for {reason}")

@@ -25,7 +25,6 @@ from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.nets.arguments import (
     KWARGS,
     LARGEST_FLOAT32,
-    MAX_LAYERS,
     NET_ARCH,
     USE_SDE,
     NetworkError,
@@ -33,8 +32,6 @@ from sbformat.nets.arguments import (
     action_size,
     action_space_error,
     output_size,
-    read_sizes,
-    require_layer_count,
     wrong_value_error,
 )
 from sbformat.nets.distributions import (
@@ -74,6 +71,7 @@ from sbformat.nets.layers import (
     read_activation,
 )
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.builder import check_layers
 from sbformat.policies.graph import Sampling
 
 if TYPE_CHECKING:
@@ -170,7 +168,7 @@ def make_noise_layers(agent: Agent, activation: MakeModule, inputs: Size, latent
     value = agent.policy_kwargs.get(changes.NOISE_ARGUMENT)
     if value is None or agent.release >= changes.NO_NOISE_LAYERS:
         return None, latent
-    sizes = read_sizes(value, f"{KWARGS}/{changes.NOISE_ARGUMENT}")
+    sizes = agent.read_sizes(value, f"{KWARGS}/{changes.NOISE_ARGUMENT}")
     return Sequential(create_mlp(inputs, None, sizes, activation)), (sizes or [inputs])[-1]
 
 
@@ -209,7 +207,7 @@ def _read_branches(agent: Agent, *, is_image: bool) -> tuple[list[Size], list[Si
     """Return the hidden layers that ``net_arch`` describes: shared ones, those of the policy, those of the value."""
     value = agent.net_arch()
     if value is None:
-        sizes = [] if is_image else read_sizes((64, 64))
+        sizes = [] if is_image else agent.read_sizes((64, 64))
         return [], sizes, sizes
     takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
     if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
@@ -217,16 +215,16 @@ def _read_branches(agent: Agent, *, is_image: bool) -> tuple[list[Size], list[Si
     if takes_dict and isinstance(value, dict):
         if shares and not {"pi", "vf"} <= value.keys():
             raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
-        return [], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", []))
+        return [], agent.read_sizes(value.get("pi", [])), agent.read_sizes(value.get("vf", []))
     if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
-        return [], read_sizes(value), read_sizes(value)
+        return [], agent.read_sizes(value), agent.read_sizes(value)
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return read_sizes(value[:split]), read_sizes(own.get("pi", [])), read_sizes(own.get("vf", []))
+    return agent.read_sizes(value[:split]), agent.read_sizes(own.get("pi", [])), agent.read_sizes(own.get("vf", []))
 
 
 class ActorCriticPolicy(Policy):
@@ -348,7 +346,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         arguments, extractor = self.agent.arguments, self.make_extractor()
         size, hidden = extractor.features_dim, arguments.size("lstm_hidden_size", 256, least=1)
         layers = arguments.size("n_lstm_layers", 1, least=1)
-        require_layer_count(layers, arguments.key("n_lstm_layers"))
+        check_layers(layers, self.agent.limits, arguments.key("n_lstm_layers"))
         is_shared = arguments.flag("shared_lstm", default=False)
         has_critic = arguments.flag("enable_critic_lstm", default=True)
         if is_shared and has_critic:
@@ -382,7 +380,7 @@ class QNetwork(Module):
         self.features_extractor = extractor = policy.make_extractor()
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
-        sizes = read_sizes(default if value is None else value)
+        sizes = policy.agent.read_sizes(default if value is None else value)
         layers = create_mlp(extractor.features_dim, outputs, sizes, read_activation(policy.agent, policy.activation))
         setattr(self, name, Sequential(layers))
 
@@ -454,9 +452,7 @@ class ContinuousCritic(Module):
         first = make()
         self.features_extractor = extractor
         count = 2 if agent.release < changes.NUMBERED_CRITICS else agent.arguments.number_of("n_critics", 2, least=1)
-        if count * (len(first.parameters()) + 1) > MAX_LAYERS:
-            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
-            raise NetworkError(agent.arguments.key("n_critics"), message)
+        check_layers(count * (len(policy.critic_arch) + 1), agent.limits, agent.arguments.key("n_critics"))
         self.names = [f"qf{number}" for number in range(count)]
         for name in self.names:
             setattr(self, name, first if name == "qf0" else make())
@@ -574,9 +570,9 @@ class ActorCriticsPolicy(Policy):
         if isinstance(value, dict) and takes_dict:
             if not {"pi", "qf"} <= value.keys():
                 raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
-            return read_sizes(value["pi"]), read_sizes(value["qf"])
+            return agent.read_sizes(value["pi"]), agent.read_sizes(value["qf"])
         if isinstance(value, list) or (isinstance(value, tuple) and not takes_dict):
-            return read_sizes(value), read_sizes(value)
+            return agent.read_sizes(value), agent.read_sizes(value)
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
@@ -662,7 +658,7 @@ class ARSPolicy(Policy):
     def make(self) -> None:
         space, extractor = self.agent.action_space, self.make_extractor()
         value = self.agent.net_arch()
-        sizes = read_sizes(list(self.net_arch) if value is None else value)
+        sizes = self.agent.read_sizes(list(self.net_arch) if value is None else value)
         activation = read_activation(self.agent, self.activation)
         if space.distribution not in ("gaussian", "categorical"):
             raise action_space_error(space)
@@ -677,7 +673,7 @@ class ARSPolicy(Policy):
         is_box = space.distribution == "gaussian"
         raw = self.action_net.forward(scope / "action_net", features, name="" if is_box else "scores")  # type: ignore[call-arg]
         if not is_box:
-            require_outputs(raw, *component_sizes(space, raw))
+            require_outputs(raw, *component_sizes(scope, space, raw))
             return Head({"action": scope.add("ArgMax", raw, axis=-1, name="action"), "scores": raw}, Sampling("none"))
         squash = agent.arguments.flag("squash_output", default=self.squashes)
         if squash or (self.squashes and agent.release < changes.ARS_SQUASHES_IF_ASKED):

@@ -18,6 +18,7 @@ Sources: SBX ``common/policies.py``, ``common/jax_layers.py`` and ``policies.py`
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count as count_from
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +58,7 @@ from sbformat.nets.layers import (
     clip,
 )
 from sbformat.nets.reading import describe_mismatches, find_mismatches
-from sbformat.policies.builder import GraphBuilder, PolicyModel
+from sbformat.policies.builder import GraphBuilder, PolicyModel, check_layers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,8 +72,6 @@ if TYPE_CHECKING:
     from sbformat.policies.operators import Shape
     from sbformat.pth.values import TensorInfo
 
-_MOST_LAYERS: Final = 1000
-_MOST_CRITICS: Final = 256
 _WHAT_WORKS: Final = "its parameters can be read with read_parameters"
 _PPO: Final = ("sbx.ppo.policies", "Actor")
 ACTIVATIONS: Final[Mapping[str, Spec]] = {
@@ -155,8 +154,7 @@ class Place(Scope):
 
     def count(self, layer: str) -> int:
         """Return how many layers there are from 0, without a gap: of ``Dense_{}``, by their kernels."""
-        absent = (number for number in range(_MOST_LAYERS) if not self.stores(f"{layer.format(number)}/kernel"))
-        return next(absent, _MOST_LAYERS)
+        return next(number for number in count_from(0) if not self.stores(f"{layer.format(number)}/kernel"))
 
 
 # -- layers -------------------------------------------------------------------------------------------
@@ -494,8 +492,9 @@ class Policy:
             start = _find_parameters(self.tensors, "qf_state")
             name = next((name for name in self.tensors if name.startswith(f"{start}Vmap")), "")
             part, count = name[len(start) :].partition("/")[0] + "/", (*self.tensors[name].shape, 0)[0] if name else 0
-            if not 1 <= count <= _MOST_CRITICS:
-                raise ValidationError(f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}")
+            if count < 1:
+                raise ValidationError("expected critics along the first axis of an array, got none")
+            check_layers(count, self.builder.limits)
         for state in own or ["qf_state"]:
             critic = self.make(module, CRITICS[module.pair], seen.shape, state, part, count)
             for number in range(count or 1):

@@ -67,8 +67,10 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
         budget.work(machine.cost(machine.reached()))
         raise
     cost = machine.cost(pickle.size)
-    budget.work(cost)
-    budget.keep(cost)
+    try:
+        budget.keep(cost)
+    finally:
+        budget.work(cost)
     if pickle.size != len(whole):
         refuse(f"{len(whole) - pickle.size} bytes follow the STOP of the pickle", pickle.size)
     return pickle

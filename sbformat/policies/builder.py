@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import nan, prod
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.errors import LimitError, UnsupportedError, ValidationError, quote
 from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
 from sbformat.policies.operators import OPERATORS, Operand
@@ -20,13 +20,30 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.spaces import Space
-    from sbformat.limits import Budget
+    from sbformat.limits import Budget, Limits
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
 
 
 BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
+_NODE_ITEMS: Final = 1024
+"""What counts in ``policy_items`` beside numbers (POLICIES.md 19.1.4): a node, for the memory that it takes itself;
+a component of an action, and a number of an inferred observation; a layer, before it is made for several releases."""
+_PART_ITEMS: Final = 64
+_LAYER_ITEMS: Final = 8192
+
+
+def check_layers(count: int, limits: Limits, key: str = "") -> None:
+    """Refuse a number of layers that is forged, before any is made.
+
+    :param key: the key of ``data`` that asks for them
+    """
+    try:
+        limits.check("policy_items", _LAYER_ITEMS * count)
+    except LimitError as error:
+        error.message = f"{key or 'the network'} asks for {count:,} layers: {error.message}"
+        raise
 
 
 Value: TypeAlias = Operand
@@ -57,6 +74,11 @@ class GraphBuilder:
         self._numbers: dict[str, int] = {}
         """The last number that was appended to a name, so that thousands of equal names do not take forever."""
         self.inferred: list[str] = []
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the operation."""
+        return self._budget.limits
 
     def input(self, described: Input) -> Value:
         """Add an input; a second one of the same name is the first."""
@@ -102,7 +124,7 @@ class GraphBuilder:
             dtype, shape = operator.result(operands, attributes)
         except UnsupportedError as error:
             raise UnsupportedError(f"{quote(module or name or op, 120)}: {error.message}") from None
-        self._spend(module or name or op, shape, beside=1024)  # a node takes memory, too
+        self._spend(module or name or op, shape, beside=_NODE_ITEMS)
         name = self._unique(name or (f"{module}/{op}" if module else op))
         inputs = tuple(operand.name for operand in operands)
         self._nodes[name] = Node(name, op, inputs, FrozenDict(attributes), dtype, shape, module)
@@ -111,6 +133,11 @@ class GraphBuilder:
     def cast(self, value: Value, dtype: str, module: str = "") -> Value:
         """Add a value in a dtype; it is the value itself if it has it."""
         return value if value.dtype == dtype else self.add("Cast", value, to=dtype, module=module)
+
+    def check_parts(self, count: int) -> int:
+        """Refuse a number of components of an action, or of an inferred observation, that is forged."""
+        self.limits.check("policy_items", _PART_ITEMS * count)
+        return count
 
     def state(self, described: State) -> None:
         """Add a recurrent state, whose input and output exist already."""

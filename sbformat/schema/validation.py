@@ -22,7 +22,7 @@ from sbformat.constants import (
     PTH_SUFFIX,
     SETTINGS_ENTRY,
 )
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.nets.wrappers import unwrap_policy
@@ -49,7 +49,7 @@ def _check_names(archive: Archive) -> Iterator[Problem]:
         check = check_policy_file
     try:
         yield from check(archive)
-    except UnsupportedError as error:
+    except (UnsupportedError, LimitError) as error:
         yield Problem(entry, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
     except SbformatError:  # check_readable reports entries that cannot be decoded
         return

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sbformat
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.archive.entries import FileEntries, SystemInfo, open_folder, parse_system_info, parse_version
 from sbformat.container.reader import Entry
@@ -116,7 +117,20 @@ def test_files_are_counted_before_they_are_opened(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\\b", "nul", "a:b", "a.", "\u202e"])
 def test_files_with_names_that_no_archive_could_have_are_left_out(folder: Path, name: str) -> None:
     (folder / name).touch()
-    assert set(open_folder(folder, Budget())) == {"data", "policy.pth"}
+    entries = open_folder(folder, Budget())
+    assert set(entries) == {"data", "policy.pth"}
+    assert entries.left_out == [name]
+
+
+@posix
+def test_files_that_cannot_be_entries_are_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b'{"policy_class": null}')
+    assert sbformat.read(tmp_path).notes == ()
+    for name in ("run 12:30.pth", *(f"a:{n}" for n in range(9))):
+        (tmp_path / name).touch()
+    (note,) = sbformat.read(tmp_path).notes
+    assert note.startswith("left out, because an entry cannot have such a name: 'a:0', 'a:1', ")
+    assert note.endswith("'a:7', ...")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux takes any bytes as names")

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.errors import DataError, SbformatError, UnsupportedError
+from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.folders.logs import METRICS_FILE, Curve, Log, Training, is_log, read_log, read_training
-from sbformat.limits import DEFAULT_LIMITS
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from tests.cli.test_commands import run
 from tests.helpers.bundled import zipped
 from tests.helpers.reports import REPORT
@@ -85,10 +85,10 @@ def test_points_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     assert read(tmp_path, "monitor.csv", monitor).episodes == ((4.0, 7.0, 5),)
 
 
-def read_zip(path: Path, data: bytes, **others: bytes) -> Training:
+def read_zip(path: Path, data: bytes, limits: Limits = DEFAULT_LIMITS, **others: bytes) -> Training:
     make_folder(path, {METRICS_FILE: data, **{name.replace("_csv", ".csv"): others[name] for name in others}})
     names = [METRICS_FILE, *(name.replace("_csv", ".csv") for name in others)]
-    return read_training(str(path), names, [], DEFAULT_LIMITS)
+    return read_training(str(path), names, [], limits)
 
 
 def test_a_zip_of_logs_is_read_like_the_logs_in_it(tmp_path: Path) -> None:
@@ -112,17 +112,16 @@ def test_a_log_in_a_zip_that_cannot_be_read_stops_no_other(tmp_path: Path) -> No
     assert found.files == (f"{METRICS_FILE}/0.monitor.csv",)
 
 
-def test_a_zip_of_logs_that_is_large_when_inflated_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.folders.logs.MAX_BYTES", 10_000)
+def test_a_zip_of_logs_that_is_large_when_inflated_is_refused(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("0.monitor.csv", bytes(10_001))
         made.writestr("1.monitor.csv", MONITOR)
         made.writestr("2.monitor.csv", bytes(10_000))
-    found = read_zip(tmp_path, file.getvalue())
+    found = read_zip(tmp_path, file.getvalue(), Limits(json_bytes=10_000))
     assert found.files == (f"{METRICS_FILE}/1.monitor.csv",)
     assert list(found.problems) == [f"{METRICS_FILE}/0.monitor.csv", f"{METRICS_FILE}/2.monitor.csv"]
-    assert all("expected a log of at most 10,000 bytes" in problem for problem in found.problems.values())
+    assert all("expected json_bytes <= 10,000" in problem for problem in found.problems.values())
 
 
 def test_every_truncation_of_a_zip_of_logs_is_a_problem(tmp_path: Path) -> None:
@@ -201,10 +200,12 @@ def test_other_bytes_give_our_errors(tmp_path: Path) -> None:
             read(tmp_path, "events.out.tfevents.1.host", struct.pack("<QI", len(message), 0) + message + b"0000")
 
 
-def test_a_log_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.folders.logs.MAX_BYTES", 10)
-    with pytest.raises(UnsupportedError, match="at most 10 bytes"):
-        read(tmp_path, "monitor.csv", MONITOR)
+def test_the_size_of_a_log_is_limited(tmp_path: Path) -> None:
+    path = tmp_path / "monitor.csv"
+    path.write_bytes(MONITOR)
+    assert read_log(str(path), Limits(json_bytes=len(MONITOR))).episodes
+    with pytest.raises(LimitError, match="json_bytes"):
+        read_log(str(path), Limits(json_bytes=len(MONITOR) - 1))
 
 
 def test_exact_values_come_before_those_of_tensorboard(tmp_path: Path) -> None:

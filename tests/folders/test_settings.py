@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.folders import settings
-from sbformat.folders.settings import MAX_BYTES, MAX_DEPTH, Opaque, read_settings
-from sbformat.limits import DEFAULT_LIMITS
-from tests.helpers.sampling import with_exhaustive
+from sbformat.errors import DataError, LimitError, SbformatError, UnsupportedError
+from sbformat.folders.settings import Opaque, read_results, read_settings
+from sbformat.limits import DEFAULT_LIMITS, Limits
 
 
 def read(folder: Path, text: str | bytes) -> dict[str, Any]:
@@ -88,9 +86,11 @@ def test_aliases_do_not_multiply(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("a: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), UnsupportedError),
+        ("a: " + "[" * 63 + "]" * 63, None),
+        ("a: " + "[" * 64 + "]" * 64, LimitError),
         ("a: " + "[" * 50_000, SbformatError),
-        (b"a: " + b"x" * MAX_BYTES, UnsupportedError),
+        (b"a: " + b"x" * (DEFAULT_LIMITS.settings_bytes - 3), None),
+        (b"a: " + b"x" * (DEFAULT_LIMITS.settings_bytes - 2), LimitError),
         ("a: [1, 2", DataError),
         ("a: b: c", DataError),
         ("a: *nowhere\n", None),
@@ -112,16 +112,17 @@ def test_every_text_gives_a_dict_or_an_error(tmp_path: Path, text: str | bytes, 
             read(tmp_path, text)
 
 
-@pytest.mark.parametrize("most", with_exhaustive([500], [50_000]))
-def test_more_values_than_the_largest_number_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    assert settings.MAX_EVENTS == 50_000
-    monkeypatch.setattr(settings, "MAX_EVENTS", most)
-    with pytest.raises(UnsupportedError, match=f"at most {most:,} values"):
-        read(tmp_path, "- x\n" * (most + 10))
-    with pytest.raises(DataError):
-        read(tmp_path, "- x\n" * (most - 10))
+def test_the_limits_of_settings_can_be_changed(tmp_path: Path) -> None:
+    (tmp_path / "config.yml").write_bytes(b"a: [1]")
+    (tmp_path / "results.json").write_bytes(b'{"a":1}')
+    path, results = str(tmp_path / "config.yml"), str(tmp_path / "results.json")
+    assert read_settings(path, Limits(settings_bytes=6, json_depth=2)) == {"a": [1]}
+    assert read_results(results, Limits(settings_bytes=7)) == {"a": 1}
+    for limit, value in {"settings_bytes": 5, "json_depth": 1}.items():
+        with pytest.raises(LimitError, match=limit):
+            read_settings(path, Limits(**{limit: value}))
+    with pytest.raises(LimitError, match="settings_bytes"):
+        read_results(results, Limits(settings_bytes=6))
 
 
 def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,26 @@ def test_json_of_another_kind_is_refused(tmp_path: Path) -> None:
     for key in ("policy_class", "observation_space", "action_space"):
         assert sbformat.reads(json.dumps({key: None}).encode()).format == "data-json"
     assert sbformat.reads(b'{"policy\\u005fclass": 1}').data == {"policy_class": 1}
+    for other in (b'{"x": {"policy_class": 1}}', b'{"x": "\\"policy_class\\""}', b"{}"):
+        with pytest.raises(sbformat.UnsupportedError, match="expected data of an archive"):
+            sbformat.reads(other)
+
+
+def test_large_values_hide_no_key_of_json() -> None:
+    data = b'{"x": [' + b"1," * 1000 + b'1], "policy_class": 1}'
+    assert sbformat.reads(data, limits=sbformat.Limits(json_nodes=100)).data["policy_class"] == 1
+
+
+def test_json_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    parse = json.loads
+    monkeypatch.setattr(json, "loads", lambda *args, **kwargs: parsed.append(1) or parse(*args, **kwargs))
+    assert sbformat.reads(b'{"observation_space": [1]}').data["observation_space"] == [1]
+    broken = sbformat.reads(b'{"observation_space": [1}')
+    for _ in range(2):
+        with pytest.raises(sbformat.DataError):
+            _ = broken.data
+    assert len(parsed) == 2
 
 
 # -- statistics ---------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_a_forged_size_costs_nothing() -> None:
         build(archive, **{**GIVEN, "action_space": discrete(size)})
     archive = lone(make_agent(actions=discrete(2), net_arch=[]))
     forged(archive, **{"action_net.weight": (2, size)})
-    with pytest.raises(UnsupportedError, match="observation_space"):
+    with pytest.raises(LimitError, match="policy_items"):
         build(archive, action_space=discrete(2))
 
 

@@ -447,11 +447,6 @@ def test_the_work_is_bounded_by_the_parameters(algorithm: str, count: int) -> No
         assert calls.number < 3_000_000
 
 
-def test_more_parameters_than_any_network_has_are_not_looked_at() -> None:
-    data = data_of(row_of("PPO2"), "PPO2", "2.10.1")
-    assert name_parameters("PPO2", data, [()] * 65_537).source == "by index, for there are more than 65,536 parameters"
-
-
 # -- files --------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat import Archive, LimitError, Serialized, StateDict, UnsupportedError, ValidationError
 from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
@@ -173,7 +173,7 @@ def test_spaces() -> None:
     ("kwargs", "key"),
     [
         ({"net_arch": ["8"]}, "net_arch"), ({"net_arch": [True]}, "net_arch"), ({"net_arch": [-1]}, "net_arch"),
-        ({"net_arch": 8}, "net_arch"), ({"net_arch": [[8]]}, "net_arch"), ({"net_arch": [0] * 9000}, "net_arch"),
+        ({"net_arch": 8}, "net_arch"), ({"net_arch": [[8]]}, "net_arch"),
         ({"net_arch": array("<f8", (1,), 8)}, "net_arch"), ({"net_arch": array("|b1", (1,), 1)}, "net_arch"),
         ({"net_arch": array("<i8", (1, 1), 8)}, "net_arch"), ({"net_arch": array("<i8", (), 8)}, "net_arch"),
         ({"net_arch": array("<i8", (1,), 8), "release": (1, 7)}, "net_arch"),
@@ -186,14 +186,28 @@ def test_spaces() -> None:
         ({"wat": 1}, "wat"), ({"activation_fn": "Tanh"}, "activation_fn"),
         ({"features_extractor_kwargs": [1]}, "features_extractor_kwargs"),
         ({"features_extractor_kwargs": {"x": 1}}, "features_extractor_kwargs/x"),
-        ({"policy": "sac.SACPolicy", "n_critics": 10**9}, "n_critics"),
-        ({"policy": "recurrent.RecurrentActorCriticPolicy", "n_lstm_layers": 10**9}, "n_lstm_layers"),
     ],
 )  # fmt: skip
 def test_what_sb3_cannot_make(kwargs: dict[str, Any], key: str) -> None:
     with pytest.raises(NetworkError) as caught:
         shapes(**kwargs)
     assert caught.value.key == f"policy_kwargs/{key}"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "layers"),
+    [
+        ({"net_arch": [0] * 8193}, "policy_kwargs/net_arch asks for 8,193"),
+        ({"policy": "sac.SACPolicy", "net_arch": [8], "n_critics": 4097}, "policy_kwargs/n_critics asks for 8,194"),
+        (
+            {"policy": "recurrent.RecurrentActorCriticPolicy", "n_lstm_layers": 10**9},
+            "policy_kwargs/n_lstm_layers asks for 1,000,000,000",
+        ),
+    ],
+)
+def test_layers_are_counted_before_any_is_made(kwargs: dict[str, Any], layers: str) -> None:
+    with pytest.raises(LimitError, match=f"{layers} layers: expected policy_items <= 67,108,864, got "):
+        shapes(**kwargs)
 
 
 @pytest.mark.parametrize(

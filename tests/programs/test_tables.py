@@ -323,3 +323,43 @@ def test_the_limits_are_those_of_the_package() -> None:
     assert {row["name"]: row["default"] for row in rows("limits")} == Limits()._asdict()
     total = next(row for row in rows("limits") if row["name"] == "total_bytes")
     assert total["is_sum"]
+
+
+# -- vectors of limits --------------------------------------------------------------------------------
+
+WITHOUT_VECTORS = {
+    "settings_bytes": "about files of a folder, and a vector is one file: tests/folders/test_settings.py",
+}
+IN_BATCHES = {"pickle_opcodes", "pickle_stack", "pickle_marks", "pickle_memo"}
+"""A reader may refuse these late (FORMAT.md 5.3): what is above them is another file, with more than twice as many."""
+
+
+@cache
+def list_limited() -> dict[tuple[str, str], dict[int, set[bool]]]:
+    """For each limit and each file that a vector reads with it: whether it is accepted, by the value of the limit.
+
+    What differs in batches only is one file, which is named by the limit alone.
+    """
+    found: dict[tuple[str, str], dict[int, set[bool]]] = {}
+    for path in (ROOT / "conformance" / "vectors").glob("*.jsonl"):
+        for vector in map(json.loads, path.read_text("utf-8").splitlines()):
+            given = vector.get("arguments", [])
+            for at, argument in enumerate(given):
+                if argument == "--limit" and vector.get("outcome", "limit exceeded") == "limit exceeded":
+                    limit, _, value = given[at + 1].partition("=")
+                    same = [vector["base64"], given[:at] + given[at + 2 :], vector.get("input")]
+                    key = limit, "" if limit in IN_BATCHES else json.dumps(same)
+                    found.setdefault(key, {}).setdefault(int(value), set()).add("outcome" not in vector)
+    return found
+
+
+@pytest.mark.parametrize("limit", Limits._fields)
+def test_each_limit_has_vectors_on_both_sides(limit: str) -> None:
+    files = [by_value for (name, _), by_value in list_limited().items() if name == limit]
+    below = 0 if limit in IN_BATCHES else 1
+    has_both = any(
+        True in outcomes and False in by_value.get(value - below, ())
+        for by_value in files
+        for value, outcomes in by_value.items()
+    )
+    assert has_both == (limit not in WITHOUT_VECTORS)

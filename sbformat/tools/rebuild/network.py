@@ -537,7 +537,8 @@ def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, A
     actions = context.decode("action_space")
     if not isinstance(space, Space) or not isinstance(actions, Space):
         refuse("one of its spaces is not known")
-    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
+    limits, is_sde = context.archive.limits, is_true(use_sde, "use_sde")
+    return Agent(policy.pair, space, actions, arguments, is_sde, context.target, limits=limits)
 
 
 def _make_refusal(context: RebuildContext, problem: str, entry: str | None = None) -> UnsupportedError:

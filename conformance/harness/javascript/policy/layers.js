@@ -10,6 +10,8 @@ const { sigmoid } = require('./activations.js');
 const { product } = require('./spaces.js');
 
 const ITEMS_OF_A_NODE = 1024;
+const ITEMS_OF_A_LAYER = 8192;
+const ITEMS_OF_A_PART = 64;
 const TARGETS = /^(q_net|quantile_net|actor|critic)_target\./;
 const ALIASES = /^(pi_|vf_)?features_extractor\./;
 
@@ -44,6 +46,17 @@ class Weights {
 
   charge(items) {
     this.budget.charge('policy_items', items + ITEMS_OF_A_NODE);
+  }
+
+  /** Check a number of layers, before any is made (FORMAT.md 8.1). */
+  checkLayers(count) {
+    this.budget.check('policy_items', ITEMS_OF_A_LAYER * count);
+  }
+
+  /** Check a number of components of an action, or of numbers of an inferred observation. */
+  checkParts(count) {
+    this.budget.check('policy_items', ITEMS_OF_A_PART * count);
+    return count;
   }
 
   /** Check that every tensor is used, or is another name or a copy of one that is. */

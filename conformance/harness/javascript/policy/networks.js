@@ -65,6 +65,7 @@ class Agent {
       this.weights.charge(encodedSize(this.observations));
       return { run: (parts) => parts.get(null), size: encodedSize(this.observations) };
     }
+    this.weights.budget.check('other_keys', this.observations.parts.length);
     const parts = this.observations.parts.map(([key, space]) => this.combinedPart(module, key, space, options.get('cnn_output_dim') ?? 256));
     return { run: (all) => parts.flatMap(({ run }) => run(all)), size: parts.reduce((sum, { size }) => sum + size, 0) };
   }
@@ -79,9 +80,10 @@ class Agent {
   /** The sizes of the hidden layers of two branches. */
   branches(names, fallback) {
     const given = this.kwargs.get('net_arch') ?? fallback;
-    if (given instanceof Map) return names.map((name) => given.get(name) ?? []);
-    const [last] = given.slice(-1);
-    return last instanceof Map ? names.map((name) => last.get(name) ?? []) : names.map(() => given);
+    const [last] = given instanceof Map ? [given] : given.slice(-1);
+    const found = last instanceof Map ? names.map((name) => last.get(name) ?? []) : names.map(() => given);
+    found.forEach((sizes) => this.weights.checkLayers(sizes.length));
+    return found;
   }
 
   mlp(module, inputs, sizes, options = {}) {
@@ -94,7 +96,7 @@ class Agent {
     const { actions } = this;
     if (actions.kind === 'Discrete') return [actions.n];
     if (actions.kind === 'MultiDiscrete') return actions.nvec;
-    return new Array(product(actions.shape)).fill(2);
+    return new Array(this.weights.checkParts(product(actions.shape))).fill(2);
   }
 
   get actionSize() {
@@ -138,7 +140,7 @@ class Agent {
 
   /** The logarithm of the standard deviation with gSDE: a function of the features before the last layer. */
   gsde(name, latentSize) {
-    const columns = this.option('full_std', true) ? this.actionSize : 1;
+    const columns = this.option('full_std', true) ? this.weights.checkParts(this.actionSize) : 1;
     const logs = this.weights.take(name, [latentSize, columns]);
     const std = logs.map((item) => (this.option('use_expln', false) && item > 0 ? Math.log1p(item + GSDE_EPSILON) + 1 : Math.exp(item)));
     return (latent) => Array.from({ length: this.actionSize }, (_, action) => {
@@ -176,6 +178,7 @@ function onPolicy(agent) {
 function recurrent(agent, inputs) {
   const size = agent.option('lstm_hidden_size', 256);
   const count = agent.option('n_lstm_layers', 1);
+  agent.weights.checkLayers(count);
   const options = agent.option('lstm_kwargs', new Map());
   if (['bidirectional', 'proj_size', 'batch_first'].some((name) => options.get(name))) unsupported('such an LSTM');
   const make = (module) => lstm(agent.weights, module, inputs, size, count, options.get('bias') ?? true);
@@ -218,6 +221,7 @@ function actionHead(agent, inputs) {
 function criticsOf(agent, sizes, options = {}) {
   const features = agent.option('share_features_extractor', false) && agent.hasCnn ? null : agent.extractor('critic.features_extractor');
   const count = agent.option('n_critics', 2);
+  agent.weights.checkLayers(Number(count) * (sizes.length + 1));
   const outputs = agent.kind === 'tqc' ? agent.option('n_quantiles', 25) : 1;
   const inputs = (features ?? agent.actorFeatures).size + agent.actionSize;
   const isOld = agent.weights.has('critic.q1_net');
@@ -278,7 +282,8 @@ function qNetwork(agent) {
   const count = agent.kind === 'dqn' ? 1 : agent.option('n_quantiles', 200);
   const features = agent.extractor(`${name}.features_extractor`);
   const actions = agent.actionSize;
-  const network = agent.mlp(`${name}.${name}`, features.size, agent.option('net_arch', agent.hasCnn ? [] : [64, 64]), { outputs: actions * count });
+  const [sizes] = agent.branches(['qf'], agent.hasCnn ? [] : [64, 64]);
+  const network = agent.mlp(`${name}.${name}`, features.size, sizes, { outputs: actions * count });
   return (parts) => {
     const items = network.run(features.run(parts));
     const values = Array.from({ length: actions }, (_, action) => mean(items.filter((_item, at) => at % actions === action)));
@@ -291,7 +296,7 @@ function ars(agent) {
   const isLinear = agent.className === 'ARSLinearPolicy';
   const features = agent.extractor('features_extractor');
   const hasBias = agent.option('with_bias', !isLinear);
-  const sizes = isLinear ? [] : agent.option('net_arch', [64, 64]);
+  const [sizes] = isLinear ? [[]] : agent.branches(['pi'], [64, 64]);
   const network = agent.weights.tensors.has('action_net.weight')
     ? { run: linear(agent.weights, 'action_net', features.size, agent.actionSize, hasBias) }
     : agent.mlp('action_net', features.size, sizes, { outputs: agent.actionSize, hasBias });

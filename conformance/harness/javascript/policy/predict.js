@@ -70,6 +70,7 @@ function describeWeights(weights, given) {
   if ([...arch.values()].some((sizes) => sizes.length > 0) && activation === undefined) unsupported('the activation is not known');
   const first = [...weights.tensors].find(([name, { shape }]) => /\.0\.weight$/.test(name) && shape.length === 2)?.[1].shape[1];
   const vector = { kind: 'Box', shape: [first], low: { dtype: 'float32', items: [] }, high: { dtype: 'float32', items: [] } };
+  if (given.observation_space === undefined) weights.checkParts(first);
   const kwargs = new Map([['net_arch', policyClass.endsWith('DQNPolicy') ? arch.get('pi') : arch]]);
   if (activation !== undefined) kwargs.set('activation_fn', new Reference(`torch.nn.modules.activation.${activation}`));
   return {
