@@ -5,6 +5,7 @@ to the file. What goes out: the same pages for Python-Markdown, and
 
 - copies of documents that are kept elsewhere (:data:`COPIED`),
 - pages that are generated from the code (:data:`GENERATED`),
+- in the pages of :mod:`included_sections`, the sections that they include,
 - the page "Try it" (:mod:`try_page`), which is not one of the theme.
 
 A relative link is resolved as a path in the repository. If the site has a page of that file, the link leads to the
@@ -24,8 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
 from environment_reference import render_environment
-from format_sections import PAGES, list_sections
+from format_sections import PAGES, list_sections, strip_marks
 from github_markdown import map_text, normalize_lists
+from included_sections import LEVELS, expand_page, list_anchors
 from limit_reference import render_limits
 from rule_reference import render_rules
 from try_page import find_modules, make_files
@@ -95,14 +97,20 @@ def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
     return BLOB + path if (ROOT / path).exists() else target
 
 
-def link_sections(text: str, page: str) -> str:
-    """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``."""
+def link_sections(text: str, page: str, anchors: Collection[str]) -> str:
+    """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``.
+
+    :param text: a line
+    :param page: the page that has it, relative to ``docs/``
+    :param anchors: of the page, if it includes sections of others
+    """
 
     def link(found: re.Match[str]) -> str:
         section = list_sections().get(found[1] or found[2])
         if section is None:
             return found[0]
-        path = "" if section.page == page else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
+        is_here = section.page == page or section.anchor in anchors
+        path = "" if is_here else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
         return f"[{found[0]}]({path}#{section.anchor})"
 
     return _CITED.sub(link, text)
@@ -115,9 +123,10 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
         before, target, fragment, after = found.groups(default="")
         return before + resolve_link(target, page, pages) + fragment + after
 
-    markdown = map_text(markdown, lambda text: _LINK.sub(replace, text))
-    if page in PAGES:
-        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page))
+    markdown = map_text(strip_marks(markdown), lambda text: _LINK.sub(replace, text))
+    if page in PAGES or page in LEVELS:
+        anchors = list_anchors(markdown) if page in LEVELS else ()
+        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page, anchors))
     return normalize_lists(markdown)
 
 
@@ -172,4 +181,5 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     rank = next((rank for start, rank in RANKS.items() if page.file.src_uri.startswith(start)), None)
     if rank is not None:
         page.meta.setdefault("search", {"boost": rank})
-    return convert_page(markdown, page.file.src_uri, {file.src_uri for file in files})
+    path = page.file.src_uri
+    return convert_page(expand_page(path) if path in LEVELS else markdown, path, {file.src_uri for file in files})
