@@ -49,7 +49,7 @@ class Section(NamedTuple):
 
 
 def make_anchor(heading: str) -> str:
-    """Return the anchor of a heading, on GitHub and on the site."""
+    """Return the anchor of a heading, with or without its ``#``, on GitHub and on the site."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 

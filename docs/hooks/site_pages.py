@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
 from environment_reference import render_environment
-from format_sections import PAGES, list_sections, strip_marks
+from format_sections import PAGES, list_sections, make_anchor, strip_marks
 from github_markdown import map_text, normalize_lists
 from included_sections import LEVELS, expand_page, list_anchors
 from limit_reference import render_limits
@@ -97,23 +97,42 @@ def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
     return BLOB + path if (ROOT / path).exists() else target
 
 
-def link_sections(text: str, page: str, anchors: Collection[str]) -> str:
+def link_sections(text: str, page: str, anchors: Collection[str] = ()) -> str:
     """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``.
 
     :param text: a line
     :param page: the page that has it, relative to ``docs/``
-    :param anchors: of the page, if it includes sections of others
+    :param anchors: of the sections that the page includes
     """
 
     def link(found: re.Match[str]) -> str:
         section = list_sections().get(found[1] or found[2])
         if section is None:
             return found[0]
-        is_here = section.page == page or section.anchor in anchors
-        path = "" if is_here else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
+        if section.anchor in anchors:
+            return f"[{found[0]}](#{name_anchor(section.anchor, page)})"
+        path = "" if section.page == page else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
         return f"[{found[0]}]({path}#{section.anchor})"
 
     return _CITED.sub(link, text)
+
+
+def name_anchor(anchor: str, page: str) -> str:
+    """Return another anchor for a section that a page includes, because links of docstrings need unique ones."""
+    return f"{posixpath.basename(page).removesuffix('.md')}-{anchor}"
+
+
+def link_included(markdown: str, page: str) -> str:
+    """Do the same for a page that includes sections, and give their headings anchors of their own."""
+    included = list_anchors(markdown) & {section.anchor for section in list_sections().values()}
+
+    def convert(text: str) -> str:
+        if not text.startswith("#"):
+            return link_sections(text, page, included)
+        anchor = make_anchor(text)
+        return f"{text} {{ #{name_anchor(anchor, page)} }}" if anchor in included else text
+
+    return map_text(markdown, convert)
 
 
 def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
@@ -124,9 +143,10 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
         return before + resolve_link(target, page, pages) + fragment + after
 
     markdown = map_text(strip_marks(markdown), lambda text: _LINK.sub(replace, text))
-    if page in PAGES or page in LEVELS:
-        anchors = list_anchors(markdown) if page in LEVELS else ()
-        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page, anchors))
+    if page in PAGES:
+        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page))
+    if page in LEVELS:
+        markdown = link_included(markdown, page)
     return normalize_lists(markdown)
 
 
