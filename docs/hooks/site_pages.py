@@ -6,6 +6,7 @@ to the file. What goes out: the same pages for Python-Markdown, and
 - copies of documents that are kept elsewhere (:data:`COPIED`),
 - pages that are generated from the code (:data:`GENERATED`),
 - in the pages of :mod:`included_sections`, the sections that they include,
+- the JSON Schemas (:data:`SCHEMAS`),
 - the page "Try it" (:mod:`try_page`), which is not one of the theme.
 
 A relative link is resolved as a path in the repository. If the site has a page of that file, the link leads to the
@@ -56,6 +57,13 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
     "reference/rules.md": render_rules,
 }
 """Pages of the site, and the functions that write them."""
+
+SCHEMAS: Final = tuple(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("schema", "schema/tables", "conformance")
+    for path in sorted((ROOT / folder).glob("*.schema.json"))
+)
+"""The JSON Schemas: the site has each at the address of its ``$id``, from which editors fetch it."""
 
 RANKS: Final = {
     "how-to/": 2.0,
@@ -173,7 +181,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add the copied and the generated pages, and the page "Try it"."""
+    """Add the copied and the generated pages, the schemas, and the page "Try it"."""
     from mkdocs.structure.files import File
 
     for file in [file for file in files if file.src_uri.startswith(TRY)]:
@@ -181,6 +189,8 @@ def on_files(files: Any, *, config: Any) -> Any:
     for name, content in make_files(find_modules()).items():
         files.append(File.generated(config, f"{TRY}{name}", content=content))
 
+    for path in SCHEMAS:
+        files.append(File.generated(config, path, content=(ROOT / path).read_text("utf-8")))
     for page, document in COPIED.items():
         files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
     for page, render in GENERATED.items():
