@@ -3,6 +3,7 @@
     python .ci/release.py prepare 0.2.0    write the version and the date into the files that state them
     python .ci/release.py check v0.2.0     whether these files state it, and whether the commit is on main
     python .ci/release.py notes v0.2.0     print the section of CHANGELOG.md, for the release on GitHub
+    python .ci/release.py vectors v0.2.0 FOLDER    write sbformat-conformance-v0.2.0.tar.gz, for implementers
 
 Only Python and git are needed. A file that states the version is a row of ``EDITS``. The exit status is 0, or 2 with
 the reason why there is no release; then nothing is written.
@@ -15,6 +16,7 @@ import datetime as dt
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -59,6 +61,10 @@ EDITS: Final = (
     ),
     Edit("benchmarks/history.md", rf"({VERSION}), {_NOTHING_YET}", r"\g<1>", is_always_there=False),
 )
+
+
+VECTORS: Final = ("LICENSE", "conformance", "schema")
+"""What the archive for implementers has of the repository."""
 
 
 class ReleaseError(Exception):
@@ -154,8 +160,21 @@ def write_notes(version: str) -> str:
     return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", rf"]({URL}/blob/v{version}/\1)", notes) + "\n"
 
 
+def write_vectors(tag: str, folder: Path) -> Path:
+    """Write the archive for implementers: specification, vectors, what runs them, and the pages for L0 and L1."""
+    name = f"sbformat-conformance-{tag}"
+    path = folder.resolve() / f"{name}.tar.gz"
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run([sys.executable, str(ROOT / "docs" / "hooks" / "included_sections.py"), work], check=True)
+        pages = [f"--add-file={page}" for page in sorted(Path(work).iterdir())]
+        done = run_git("archive", "--output", str(path), f"--prefix={name}/", *pages, "HEAD", *VECTORS)
+    if done.returncode:
+        raise ReleaseError(f"{path.name}: {done.stderr.strip()}")
+    return path
+
+
 def main(arguments: list[str]) -> int:
-    """Run one of the three commands; return the exit status."""
+    """Run one of the commands; return the exit status."""
     parser = argparse.ArgumentParser(prog="release.py", description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("prepare", help="write the version and the date into the files that state them")
@@ -163,6 +182,9 @@ def main(arguments: list[str]) -> int:
     command.add_argument("--date", default=dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d"))
     for name, text in (("check", "whether the files state it and the commit is on main"), ("notes", "print its notes")):
         commands.add_parser(name, help=text).add_argument("tag", metavar="TAG", help="such as v0.2.0")
+    command = commands.add_parser("vectors", help="write the archive for implementers")
+    command.add_argument("tag", metavar="TAG", help="such as v0.2.0")
+    command.add_argument("folder", metavar="FOLDER", type=Path)
     options = parser.parse_args(arguments)
     try:
         if options.command == "prepare":
@@ -173,6 +195,8 @@ def main(arguments: list[str]) -> int:
             )
         elif options.command == "check":
             check(options.tag)
+        elif options.command == "vectors":
+            print(write_vectors(options.tag, options.folder))
         else:
             sys.stdout.write(write_notes(options.tag.removeprefix("v")))
     except ReleaseError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Any, Final, NamedTuple
 
 from conformance.runner.vectors import LAYERS, encode_json, find_suffix
@@ -109,6 +111,7 @@ class Rule:
         wanted = {*self.features, *features}
         wanted |= {_ARGUMENTS[word] for word in arguments if word in _ARGUMENTS}
         wanted |= {"torch-zip"} if self.section.startswith("6") or _has_state_dict(data, wanted) else set()
+        wanted |= {"unicode-names"} if _has_unicode_names(data) else set()
         return Vector(name, self.section, self.sentence, data, expect, arguments, tuple(sorted(wanted)))
 
 
@@ -129,3 +132,19 @@ _ARGUMENTS: Final = {
 def _has_state_dict(data: bytes, features: set[str]) -> bool:
     """Return whether a file is a ``.pth``, or an archive that has one."""
     return b".pth" in data or (find_suffix(data) == ".pth" and (data[:2] == b"PK" or "legacy" in features))
+
+
+def _has_unicode_names(data: bytes) -> bool:
+    """Return whether a name in a zip is not ASCII, and right by the rules for every name (2.6)."""
+    for found in re.finditer(rb"PK\x01\x02", data):
+        start, size = found.start() + 46, int.from_bytes(data[found.start() + 28 : found.start() + 30], "little")
+        name = data[start : start + size].decode("utf-8", "replace")
+        if not name.isascii() and not any(one in _FORBIDDEN or unicodedata.category(one) == "Cc" for one in name):
+            return True
+    return False
+
+
+_FORBIDDEN: Final = frozenset(
+    "\ufffd\u2028\u2029\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+"""Line separators, bidirectional controls, and what stands for bytes that are not UTF-8."""

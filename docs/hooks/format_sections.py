@@ -29,6 +29,10 @@ PAGES: Final = {f"format/{name.lower()}.md" if name != "FORMAT" else "format.md"
 """The pages of the site, and the documents that they are."""
 
 
+MARK: Final = re.compile(r"^ *<!-- (?:level (\w+)|(end level)) -->$")
+"""A line before or after text that only readers of a level need: :mod:`included_sections`."""
+
+
 class Section(NamedTuple):
     """A numbered section."""
 
@@ -44,14 +48,23 @@ class Section(NamedTuple):
         return next(page for page, name in PAGES.items() if name == self.document)
 
 
+def make_anchor(heading: str) -> str:
+    """Return the anchor of a heading, with or without its ``#``, on GitHub and on the site."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def strip_marks(markdown: str) -> str:
+    """Remove the lines that mark levels."""
+    return "".join(line for line in markdown.splitlines(keepends=True) if not MARK.match(line.rstrip("\n")))
+
+
 @cache
 def list_sections() -> dict[str, Section]:
     """Return the numbered sections of all documents by their numbers."""
     found = {}
     for document in DOCUMENTS:
-        text = (ROOT / "schema" / f"{document}.md").read_text("utf-8")
+        text = strip_marks((ROOT / "schema" / f"{document}.md").read_text("utf-8"))
         for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
             if heading := re.match(r"#+ ((\d+(?:\.\d+)?) .*)\n", part):
-                anchor = re.sub(r"[^\w\- ]", "", heading[1].lower()).strip().replace(" ", "-")
-                found[heading[2]] = Section(document, anchor, part)
+                found[heading[2]] = Section(document, make_anchor(heading[1]), part)
     return found

@@ -5,6 +5,8 @@ to the file. What goes out: the same pages for Python-Markdown, and
 
 - copies of documents that are kept elsewhere (:data:`COPIED`),
 - pages that are generated from the code (:data:`GENERATED`),
+- in the pages of :mod:`included_sections`, the sections that they include,
+- the JSON Schemas (:data:`SCHEMAS`),
 - the page "Try it" (:mod:`try_page`), which is not one of the theme.
 
 A relative link is resolved as a path in the repository. If the site has a page of that file, the link leads to the
@@ -25,8 +27,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
 from environment_reference import render_environment
-from format_sections import PAGES, list_sections
+from format_sections import PAGES, list_sections, make_anchor, strip_marks
 from github_markdown import map_text, normalize_lists
+from included_sections import LEVELS, expand_page, list_anchors
 from limit_reference import render_limits
 from rule_reference import render_rules
 from try_page import find_modules, make_files
@@ -55,6 +58,13 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
     "reference/rules.md": render_rules,
 }
 """Pages of the site, and the functions that write them."""
+
+SCHEMAS: Final = tuple(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("schema", "schema/tables", "conformance")
+    for path in sorted((ROOT / folder).glob("*.schema.json"))
+)
+"""The JSON Schemas: the site has each at the address of its ``$id``, from which editors fetch it."""
 
 RANKS: Final = {
     "how-to/": 2.0,
@@ -96,17 +106,42 @@ def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
     return BLOB + path if (ROOT / path).exists() else target
 
 
-def link_sections(text: str, page: str) -> str:
-    """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``."""
+def link_sections(text: str, page: str, anchors: Collection[str] = ()) -> str:
+    """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``.
+
+    :param text: a line
+    :param page: the page that has it, relative to ``docs/``
+    :param anchors: of the sections that the page includes
+    """
 
     def link(found: re.Match[str]) -> str:
         section = list_sections().get(found[1] or found[2])
         if section is None:
             return found[0]
+        if section.anchor in anchors:
+            return f"[{found[0]}](#{name_anchor(section.anchor, page)})"
         path = "" if section.page == page else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
         return f"[{found[0]}]({path}#{section.anchor})"
 
     return _CITED.sub(link, text)
+
+
+def name_anchor(anchor: str, page: str) -> str:
+    """Return another anchor for a section that a page includes, because links of docstrings need unique ones."""
+    return f"{posixpath.basename(page).removesuffix('.md')}-{anchor}"
+
+
+def link_included(markdown: str, page: str) -> str:
+    """Do the same for a page that includes sections, and give their headings anchors of their own."""
+    included = list_anchors(markdown) & {section.anchor for section in list_sections().values()}
+
+    def convert(text: str) -> str:
+        if not text.startswith("#"):
+            return link_sections(text, page, included)
+        anchor = make_anchor(text)
+        return f"{text} {{ #{name_anchor(anchor, page)} }}" if anchor in included else text
+
+    return map_text(markdown, convert)
 
 
 def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
@@ -116,9 +151,11 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
         before, target, fragment, after = found.groups(default="")
         return before + resolve_link(target, page, pages) + fragment + after
 
-    markdown = map_text(markdown, lambda text: _LINK.sub(replace, text))
+    markdown = map_text(strip_marks(markdown), lambda text: _LINK.sub(replace, text))
     if page in PAGES:
         markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page))
+    if page in LEVELS:
+        markdown = link_included(markdown, page)
     return normalize_lists(markdown)
 
 
@@ -160,7 +197,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add the copied and the generated pages, and the page "Try it"."""
+    """Add the copied and the generated pages, the schemas, and the page "Try it"."""
     from mkdocs.structure.files import File
 
     for file in [file for file in files if file.src_uri.startswith(TRY)]:
@@ -168,6 +205,8 @@ def on_files(files: Any, *, config: Any) -> Any:
     for name, content in make_files(find_modules()).items():
         files.append(File.generated(config, f"{TRY}{name}", content=content))
 
+    for path in SCHEMAS:
+        files.append(File.generated(config, path, content=(ROOT / path).read_text("utf-8")))
     for page, document in COPIED.items():
         files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
     for page, render in GENERATED.items():
@@ -188,6 +227,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     rank = next((rank for start, rank in RANKS.items() if page.file.src_uri.startswith(start)), None)
     if rank is not None:
         page.meta.setdefault("search", {"boost": rank})
-    if page.file.src_uri in PAGES:
+    path = page.file.src_uri
+    if path in PAGES:
         markdown = add_date(markdown, read_date())
-    return convert_page(markdown, page.file.src_uri, {file.src_uri for file in files})
+    return convert_page(expand_page(path) if path in LEVELS else markdown, path, {file.src_uri for file in files})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -147,3 +149,32 @@ def test_a_tree_with_changes_a_tag_and_a_forgotten_sentence_are_refused(copy: Pa
     commit(copy, "Break the citation")
     assert "CITATION.cff: expected a text like " in release(copy, "prepare", "0.7.1")[2]
     assert run_git(copy, "status", "--porcelain") == ""
+
+
+def test_the_archive_for_implementers_runs_without_the_repository(copy: Path, tmp_path: Path) -> None:
+    for name in ("conformance", "schema"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(ROOT / "LICENSE", copy / "LICENSE")
+    commit(copy, "Add vectors")
+    status, out, err = release(copy, "vectors", "v0.7.0", str(tmp_path))
+    assert (status, err) == (0, "")
+    name = "sbformat-conformance-v0.7.0"
+    with tarfile.open(out.strip()) as file:
+        assert {path.split("/")[0] for path in file.getnames()} == {name}
+        file.extractall(tmp_path / "unpacked", filter="data")
+    folder = tmp_path / "unpacked" / name
+    assert {path.name for path in folder.iterdir()} == {
+        "IMPLEMENT-L0.md", "IMPLEMENT-L1.md", "LICENSE", "conformance", "schema",
+    }  # fmt: skip
+    assert (folder / "schema" / "tables" / "nfkc.json").exists()
+    decoder = folder / "decoder.py"
+    decoder.write_text(
+        'import sys\nif sys.argv[1:]: sys.exit(2)\nprint(\'{"outcome": "container failure"}\')\nsys.exit(1)\n'
+    )
+    command = [sys.executable, "-ESs", "conformance/run.py", "--decoder", f"{sys.executable} {decoder}"]
+    selected = ("--level", "0", "--section", "2.1", "--format", "json")
+    done = subprocess.run([*command, *selected], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    results = json.loads(done.stdout)["results"]
+    assert {result["state"] for result in results} == {"passed", "fail"}
+    assert [result["state"] for result in results].count("passed") > 10

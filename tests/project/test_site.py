@@ -311,8 +311,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
-    """The pages of the site, by address, after ``mkdocs build --strict``."""
+def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, after ``mkdocs build --strict``."""
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module)
     out = tmp_path_factory.mktemp("site")
@@ -321,7 +321,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
-    return {address_of(path, out): Page(path.read_text("utf-8")) for path in out.rglob("*.html")}
+    return out
+
+
+@pytest.fixture(scope="module")
+def site(site_folder: Path) -> dict[str, Page]:
+    """The pages of the site, by address."""
+    return {address_of(path, site_folder): Page(path.read_text("utf-8")) for path in site_folder.rglob("*.html")}
 
 
 def address_of(path: Path, out: Path) -> str:
@@ -334,13 +340,25 @@ def test_links_lead_to_pages_and_anchors(site: dict[str, Page]) -> None:
     for address, page in site.items():
         for link in () if address.endswith("404.html") else page.links:
             target, fragment = urldefrag(urljoin(address, link))
-            if target.startswith(SITE) and not target.endswith((".xml", ".inv")):
+            if target.startswith(SITE) and not target.endswith((".xml", ".inv", ".schema.json")):
                 checked += 1
                 found = site.get(target)
                 if found is None or (fragment and unquote(fragment) not in found.anchors and fragment != "__skip"):
                     broken.append(f"{address}: {link}")
     assert broken == []
     assert checked > 1000
+
+
+def test_the_schemas_are_at_their_addresses(site_folder: Path, site: dict[str, Page]) -> None:
+    schemas = load_hook("site_pages").SCHEMAS
+    for path in schemas:
+        address = json.loads((ROOT / path).read_bytes())["$id"]
+        assert address == SITE + path
+        assert (site_folder / path).read_bytes() == (ROOT / path).read_bytes()
+    links = {urljoin(address, link) for address, page in site.items() for link in page.links}
+    linked = {link.partition("#")[0] for link in links if link.endswith(".schema.json")}
+    assert len(linked) > 3
+    assert linked <= {SITE + path for path in schemas}
 
 
 def test_links_to_the_repository_lead_to_files(site: dict[str, Page]) -> None:

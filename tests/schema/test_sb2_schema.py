@@ -69,9 +69,7 @@ def errors(source: Any) -> list[sbformat.schema.Problem]:
 
 @pytest.mark.parametrize("name", ["sb2-data", "pickled"])
 def test_the_schemas_are_schemas(name: str) -> None:
-    schema = load_schema(name)
-    Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"urn:sbformat:{name}"
+    Draft202012Validator.check_schema(load_schema(name))
 
 
 @check_each("algorithm", ALGORITHMS)
