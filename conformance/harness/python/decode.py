@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol import ArgumentParser, WrongArgumentsError
@@ -49,19 +50,9 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         import companions  # other archives do not need numpy
 
         return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
-    is_pickle = detect_kind(BytesSource(source)) == "pickle"
-    if is_pickle and not asked.other_formats:
-        message = "a bare pickle"
-        raise UnsupportedError(message)
-    if detect_kind(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
-        budget = Budget(limits)
-        budget.grant(len(source))
-        archive = sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
-    else:
-        archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
-    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
-        message = f"a file of the kind {archive.format}"
-        raise UnsupportedError(message)
+    archive = _open(source, asked, limits)
+    if asked.equal is not None:
+        return {"equal": archive == _open(Path(asked.equal).read_bytes(), asked, limits)}
     if asked.algorithm:
         return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
     if isinstance(archive, ReadOnlyArchive):
@@ -76,11 +67,29 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     return {"form": FORMS[archive.format], "entries": [[name, _entry(archive, name)] for name in names]}
 
 
+def _open(source: bytes, asked: Any, limits: sbformat.Limits) -> sbformat.Archive:
+    """Open a file of the kinds that the arguments allow."""
+    kind = detect_kind(BytesSource(source))
+    if kind == "pickle" and not asked.other_formats:
+        message = "a bare pickle"
+        raise UnsupportedError(message)
+    if kind == "data-json":  # the entry alone, whatever its keys
+        budget = Budget(limits)
+        budget.grant(len(source))
+        return sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
+    archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
+    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
+        message = f"a file of the kind {archive.format}"
+        raise UnsupportedError(message)
+    return archive
+
+
 @cache
 def _make_parser() -> ArgumentParser:
     parser = ArgumentParser()
     parser.add_argument("--entry")
     parser.add_argument("--blob")
+    parser.add_argument("--equal", metavar="FILE")
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--algorithm", action="store_true")
     parser.add_argument("--scan", action="store_true")
