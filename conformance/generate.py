@@ -77,6 +77,7 @@ FAMILIES: Final = (
     "policies",
     "policy_details",
     "policy_wrappers",
+    "sbx",
     "form_details",
     "container_details",
     "data_details",

@@ -28,7 +28,7 @@ from sbformat.values.computed import understand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
+FORMS: Final = {"sb3": "zip", "sbx": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
 LIMIT: Final = re.compile(r"([a-z_]+)=([0-9]{1,4000})")
 FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
 """The start of each sentence of ``Pickle.flags``, and the protocol's word for it."""
@@ -54,7 +54,7 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     if asked.equal is not None:
         return {"equal": archive == _open(Path(asked.equal).read_bytes(), asked, limits)}
     if asked.algorithm:
-        return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+        return _algorithm(archive, knows_sbx=asked.other_formats)
     if isinstance(archive, ReadOnlyArchive):
         return _other_format(archive)
     if asked.blob is not None:
@@ -63,8 +63,12 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         return {"schedule": _schedule(archive.decode(asked.schedule))}
     if asked.entry is not None and asked.entry not in archive.entries:
         raise MissingEntryError(asked.entry, present=archive.entries)
-    names = list(archive.entries) if asked.entry is None else [asked.entry]
-    return {"form": FORMS[archive.format], "entries": [[name, _entry(archive, name)] for name in names]}
+    is_sbx = archive.format == "sbx" and asked.other_formats
+    names = list(archive.contents if is_sbx else archive.entries) if asked.entry is None else [asked.entry]
+    return {
+        "form": "sbx" if is_sbx else FORMS[archive.format],
+        "entries": [[name, _entry(archive, name)] for name in names],
+    }
 
 
 def _open(source: bytes, asked: Any, limits: sbformat.Limits) -> sbformat.Archive:
@@ -115,6 +119,13 @@ def _limit(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def _algorithm(archive: sbformat.Archive, *, knows_sbx: bool) -> dict[str, Any]:
+    """The algorithm; that of an archive of SBX is null by section 4.3, and known by 22."""
+    if archive.format == "sbx" and not knows_sbx:
+        return {"algorithm": None, "certain": False}
+    return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+
+
 def _schedule(function: object) -> Any:
     """What a function that was pickled by value computes, or a table of values; or None."""
     schedule = function if isinstance(function, InterpolatedSchedule) else understand(function)
@@ -133,7 +144,7 @@ def _entry(archive: sbformat.Archive, name: str) -> Any:
     if name == SYSTEM_INFO_ENTRY:
         info = archive.system_info
         return {"system_info": [list(pair) for pair in info.fields.items()]}
-    if is_state_dict(name):
+    if is_state_dict(name) or name in archive.state_dicts:
         return _state_dict(archive, name)
     raw = archive.extra[name]
     return {"size": len(raw), "sha256": digest(raw)}
