@@ -105,10 +105,12 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
 def _same_array(left: ArrayInfo, right: ArrayInfo) -> bool:
     """Return whether two arrays of numbers are equal, whatever their byte orders and the orders of their items."""
+    import numpy as np
+
     from sbformat.pth.arrays import c_order
 
     facts = [(array.dtype[1:], array.shape, array.is_scalar, array.fields) for array in (left, right)]
-    return facts[0] == facts[1] and b"".join(c_order(left.to_numpy())) == b"".join(c_order(right.to_numpy()))
+    return facts[0] == facts[1] and b"".join(c_order(np.asarray(left))) == b"".join(c_order(np.asarray(right)))
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
