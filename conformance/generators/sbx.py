@@ -204,7 +204,7 @@ def refused() -> Iterator[Vector]:
     for name, sizes in {"mean": (3, 2), "log-std": (2, 3)}.items():
         params = {**PARAMS, "Dense_1": layer(2, sizes[0]), "Dense_2": layer(2, sizes[1])}
         yield rule.cannot_run(f"policy-sbx-outputs-of-{name}", acting(params), ASKED, "invalid")
-    rule = Rule("22.3", 'An array of another or name is "unsupported", as is one that is not of float32.', SBX)
+    rule = Rule("22.3", 'An array of another shape or name is "unsupported", as is one that is not of float32.', SBX)
     for name, params in {
         "shape": {**PARAMS, "Dense_0": layer(5, 2)},
         "shape-of-a-bias": {**PARAMS, "Dense_0": {**PARAMS["Dense_0"], "bias": jax_array((1, 2))}},
