@@ -60,6 +60,7 @@ FAMILIES: Final = (
     "value_details",
     "legacy",
     "limits",
+    "equality",
     "releases",
     "encoding",
     "scanning",
@@ -76,6 +77,7 @@ FAMILIES: Final = (
     "policies",
     "policy_details",
     "policy_wrappers",
+    "sbx",
     "form_details",
     "container_details",
     "data_details",
@@ -106,7 +108,8 @@ def generate_lines() -> Lines:
             message = f"two vectors have the name {vector.name}"
             raise ValueError(message)
         names.add(vector.name)
-        first = inputs.setdefault((vector.kind, vector.data, vector.arguments, repr(vector.question)), vector.name)
+        key = vector.kind, vector.data, vector.arguments, repr(vector.question), vector.other
+        first = inputs.setdefault(key, vector.name)
         if (first != vector.name) != (vector.name in REPEATED):
             message = (
                 f"expected REPEATED to list the vectors with the input of another; {vector.name} has that of {first}"
@@ -140,6 +143,7 @@ def describe_vector(vector: Vector) -> dict[str, Any]:
     elif vector.kind == "encode" and vector.expect is not None:
         described["written"] = hashlib.sha256(vector.expect).hexdigest()
     described["input"] = vector.question
+    described["other"] = None if vector.other is None else base64.b64encode(vector.other).decode("ascii")
     described["expect"] = vector.expect if vector.is_valid and vector.kind != "encode" else None
     described["base64"] = base64.b64encode(vector.data).decode("ascii")
     return {key: value for key, value in described.items() if value not in (None, ())}

@@ -27,6 +27,8 @@ class Vector(NamedTuple):
     """``decode``, ``encode`` or ``policy``."""
     question: Any = None
     """Of a policy: its observations, and what the caller supplies beside the file."""
+    other: bytes | None = None
+    """The file that ``--equal`` names."""
 
     @property
     def is_valid(self) -> bool:
@@ -59,6 +61,15 @@ class Rule:
         """A file that a reader must refuse, with this outcome."""
         assert outcome in LAYERS, outcome
         return self._vector(name, data, outcome, arguments, features)
+
+    def compares(self, name: str, data: bytes, other: bytes, expect: Any, *, features: tuple[str, ...] = ()) -> Vector:
+        """Two archives that a reader must compare.
+
+        :param expect: whether they are equal, or the outcome if one of them must be refused
+        """
+        wanted = expect if isinstance(expect, str) else {"equal": expect}
+        made = self._vector(name, data, wanted, (), ("equality", *features))
+        return made._replace(other=other)
 
     def encodes(
         self, name: str, document: Any, written: bytes | None = None, *, features: tuple[str, ...] = ()

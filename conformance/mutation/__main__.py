@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conformance.mutation.mutants import INSTRUMENTER, Mutant, find_modules, read_equivalents, write_mutants
 from conformance.mutation.workers import Ended, Worker, make_baseline
 from conformance.runner.comparison import compare_predictions, is_same
-from conformance.runner.vectors import encode_json, read_vectors
+from conformance.runner.vectors import encode_json, read_second_file, read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,14 +117,15 @@ def list_vectors() -> list[Vector]:
 
 
 def write_requests(vectors: Sequence[Vector], folder: Path) -> Path:
-    """Write requests of the batch protocol for vectors, as a JSON array, and the files that --predict names."""
+    """Write requests of the batch protocol for vectors, as a JSON array, and the files that --predict and --equal name."""
     requests = []
     for vector in vectors:
         arguments = vector.get("arguments", [])
-        if "input" in vector:
-            path = folder / f"{vector['name']}.input.json"
-            path.write_bytes(encode_json(vector["input"]))
-            arguments = ["--predict", str(path), *arguments]
+        if (beside := read_second_file(vector)) is not None:
+            option, content = beside
+            path = folder / f"{vector['name']}.second"
+            path.write_bytes(content)
+            arguments = [option, str(path), *arguments]
         requests.append({"arguments": arguments, "base64": vector["base64"]})
     (folder / "vectors.json").write_bytes(encode_json(requests))
     return folder / "vectors.json"

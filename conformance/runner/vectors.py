@@ -85,18 +85,27 @@ def encode_json(value: Any) -> bytes:
 
 @contextmanager
 def list_arguments(vector: Vector) -> Iterator[list[str]]:
-    """List the arguments of the command; the file that --predict names is removed at the end of the block."""
+    """List the arguments of the command; the file that --predict or --equal names is removed at the end of the block."""
     arguments = list(vector.get("arguments", ()))
-    if "input" not in vector:
+    beside = read_second_file(vector)
+    if beside is None:
         yield arguments
         return
-    handle, path = tempfile.mkstemp(suffix=".json")
+    option, content = beside
+    handle, path = tempfile.mkstemp()
     try:
         with open(handle, "wb") as file:
-            file.write(encode_json(vector["input"]))
-        yield ["--predict", path, *arguments]
+            file.write(content)
+        yield [option, path, *arguments]
     finally:
         os.unlink(path)
+
+
+def read_second_file(vector: Vector) -> tuple[str, bytes] | None:
+    """Return the argument that names a second file, and the content of this file; None if the vector has none."""
+    if "input" in vector:
+        return "--predict", encode_json(vector["input"])
+    return ("--equal", base64.b64decode(vector["other"])) if "other" in vector else None
 
 
 # -- vectors as files ---------------------------------------------------------------------------------
@@ -120,10 +129,13 @@ def name_file(vector: Vector) -> str:
 
 
 def list_files(vector: Vector) -> dict[str, bytes]:
-    """List the files of a vector by their paths: what the command reads, ``NAME.expect.json`` and ``NAME.input.json``."""
+    """List the files of a vector by their paths: what the command reads, ``NAME.expect.json``, and the second file."""
     path = name_file(vector)
     stem = path.rpartition("/")[0] + f"/{vector['name']}"
     parts = {f"{stem}.{key}.json": encode_json(vector[key]) for key in ("input", "expect") if key in vector}
+    if "other" in vector:
+        other = base64.b64decode(vector["other"])
+        parts[f"{stem}.other{find_suffix(other)}"] = other
     return {path: decode_file(vector), **parts}
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo, segment
 
@@ -34,7 +35,7 @@ def equal(
     """Return whether two decoded trees are equal.
 
     Containers of one kind with the same keys in the same order; numbers by their bits, so that NaN
-    equals NaN; tensors by dtype, shape, flags and the bytes of their items, wherever those lie.
+    equals NaN; tensors and arrays by dtype, shape, flags and the bytes of their items, wherever those lie.
 
     :param compares_numbers: False counts any two floats as equal, and any two tensors: what contains them is compared
     """
@@ -74,9 +75,7 @@ def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
     if isinstance(left, TensorInfo):
         if not _same_tensor(left, right, first, second):
             return None
-        mine, theirs = left.state, right.state
-        if mine is None or theirs is None:
-            return () if mine is theirs else None
+        mine, theirs = left.state or {}, right.state or {}
         return zip(mine.values(), theirs.values()) if list(mine) == list(theirs) else None
     return () if _equal_leaves(left, right, first, second) else None
 
@@ -99,7 +98,19 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
         same = left.dtype == right.dtype and left.nbytes == right.nbytes
         return same and storage_array(left, first).tobytes() == storage_array(right, second).tobytes()
+    if isinstance(left, ArrayInfo) and not left.fields:
+        return _same_array(left, right)
     return bool(_bits(left) == _bits(right))
+
+
+def _same_array(left: ArrayInfo, right: ArrayInfo) -> bool:
+    """Return whether two arrays of numbers are equal, whatever their byte orders and the orders of their items."""
+    import numpy as np
+
+    from sbformat.pth.arrays import c_order
+
+    facts = [(array.dtype[1:], array.shape, array.is_scalar, array.fields) for array in (left, right)]
+    return facts[0] == facts[1] and b"".join(c_order(np.asarray(left))) == b"".join(c_order(np.asarray(right)))
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:

@@ -29,7 +29,8 @@ from tests.children.read_hostile_pth import ask
 CPU_SECONDS: Final = 400
 WARMING: Final = (
     "zip-npz", "pickle-of-a-policy", "pickle-of-an-agent", "policy-unknown-class", "policy-layer-of-a-float",
-    "policy-missing", "policy-ppo-normalized", "policy-ppo-gsde", "policy-sb2-ppo2", "policy-cnn", "policy-lstm",
+    "policy-missing", "policy-ppo-normalized", "policy-ppo-gsde", "policy-sb2-ppo2", "policy-sbx-built", "policy-cnn",
+    "policy-lstm", "equal-numpy-fortran",
     "released-ppo-0.6", "encode-name-beyond-ascii", "scan-line-table-compiled", "scan-cut-archive", "scan-two-data",
     "schedule-linear-3.6", "norm-whole-of-sb2", "buffer-whole", "bundle-whole", "parameters-by-",
 )  # fmt: skip

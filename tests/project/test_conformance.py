@@ -144,7 +144,7 @@ def rules(number: str) -> list[str]:
     ]
 
 
-PROVED: Final = (*range(1, 9), 14, 16, 17, 18, 19)
+PROVED: Final = (*range(1, 10), 14, 16, 17, 18, 19, 22)
 """The sections with rules for readers that a decoder can show."""
 
 

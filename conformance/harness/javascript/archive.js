@@ -4,7 +4,9 @@
 
 const { caseFold } = require('./case_folding.js');
 const { decodeData, findBlob } = require('./data.js');
+const { areEqual } = require('./equality.js');
 const { containerFailure, missing, unsupported } = require('./errors.js');
+const { Budget } = require('./limits.js');
 const { Members } = require('./members.js');
 const { checkPaths, quoted } = require('./names.js');
 const { readWholePickle } = require('./opcodes.js');
@@ -115,6 +117,10 @@ function entryNamed(entries, name) {
 /** The output of the protocol for an archive. */
 function decodeArchive(bytes, budget, options) {
   const { form, entries } = openArchive(bytes, budget);
+  if (options.equal !== null) {
+    const second = new Budget(options.limits, options.equal.length);
+    return { equal: areEqual([entries, budget], [openArchive(options.equal, second).entries, second], options) };
+  }
   if (options.predict !== null) return predict(form, entries, options, budget);
   if (options.blob !== null) {
     const pickle = findBlob(entryNamed(entries, DATA)(), options.blob, budget);

@@ -6,6 +6,7 @@ const { tensorFailure, unsupported } = require('./errors.js');
 const { STORAGES, swapped } = require('./dtypes.js');
 const { Global, Tuple, persistentsIn } = require('./nodes.js');
 const { quoted } = require('./names.js');
+const { ITEMS } = require('./tags.js');
 
 const MAX_COUNT = 2n ** 63n;
 
@@ -35,6 +36,11 @@ class Storage {
     if (!this.isBigEndian || dtype.group === 1) return this.bytes;
     if (!this.swapped.has(dtype.group)) this.swapped.set(dtype.group, swapped(this.bytes, dtype.group));
     return this.swapped.get(dtype.group);
+  }
+
+  /** Dtype and size, and a function that reads the items. */
+  described() {
+    return { dtype: this.dtype?.name ?? null, size: this.size, [ITEMS]: () => (this.dtype === null ? this.bytes : this.littleEndian(this.dtype)) };
   }
 }
 

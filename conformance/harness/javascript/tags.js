@@ -9,6 +9,9 @@ const LARGEST_PLAIN = 2n ** 53n;
 /** The key of a function that reads the items of a tensor or array. It is not printed. */
 const ITEMS = Symbol('items');
 
+/** The key of the attributes of a tensor as an inert tree, and the storages of its file. They are not printed as such. */
+const STATE = Symbol('state');
+
 /** A binary64 with all its bits: a JavaScript number may lose the bits of a NaN. */
 class Float {
   constructor(bytes) {
@@ -36,4 +39,6 @@ function tagInteger(integer) {
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-module.exports = { Float, ITEMS, sha256, tagFloat, tagInteger };
+module.exports = {
+  Float, ITEMS, STATE, sha256, tagFloat, tagInteger,
+};

@@ -12,7 +12,9 @@ const {
 const { quoted } = require('./names.js');
 const { Numpy } = require('./numpy.js');
 const { checkLeaves } = require('./paths.js');
-const { Float, ITEMS, sha256, tagInteger } = require('./tags.js');
+const {
+  Float, ITEMS, STATE, sha256, tagInteger,
+} = require('./tags.js');
 const { checkIndices } = require('./sparse.js');
 const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize } = require('./tensors.js');
 
@@ -181,7 +183,7 @@ class Values {
 
   storage(value) {
     const storage = this.storages.of(value);
-    const target = { dtype: storage.dtype?.name ?? null, size: storage.size };
+    const target = storage.described();
     this.unread.push([target, () => sha256(storage.bytes)]);
     return { storage: target };
   }
@@ -282,7 +284,7 @@ class Values {
     const tag = this.tensorTag(tensor);
     if (tensor.state === null) return leaf(tag);
     const state = this.convert(tensor.state, depth, true);
-    if (tensor.state.pairs.length > 0) tag.state = state.tag;
+    if (tensor.state.pairs.length > 0) Object.assign(tag, { state: state.tag, [STATE]: [tensor.state, this.storages] });
     return { tag, height: state.height };
   }
 

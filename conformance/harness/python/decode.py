@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol import ArgumentParser, WrongArgumentsError
@@ -27,7 +28,7 @@ from sbformat.values.computed import understand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
+FORMS: Final = {"sb3": "zip", "sbx": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
 LIMIT: Final = re.compile(r"([a-z_]+)=([0-9]{1,4000})")
 FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
 """The start of each sentence of ``Pickle.flags``, and the protocol's word for it."""
@@ -49,21 +50,11 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         import companions  # other archives do not need numpy
 
         return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
-    is_pickle = detect_kind(BytesSource(source)) == "pickle"
-    if is_pickle and not asked.other_formats:
-        message = "a bare pickle"
-        raise UnsupportedError(message)
-    if detect_kind(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
-        budget = Budget(limits)
-        budget.grant(len(source))
-        archive = sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
-    else:
-        archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
-    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
-        message = f"a file of the kind {archive.format}"
-        raise UnsupportedError(message)
+    archive = _open(source, asked, limits)
+    if asked.equal is not None:
+        return {"equal": archive == _open(Path(asked.equal).read_bytes(), asked, limits)}
     if asked.algorithm:
-        return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+        return _algorithm(archive, knows_sbx=asked.other_formats)
     if isinstance(archive, ReadOnlyArchive):
         return _other_format(archive)
     if asked.blob is not None:
@@ -72,8 +63,29 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         return {"schedule": _schedule(archive.decode(asked.schedule))}
     if asked.entry is not None and asked.entry not in archive.entries:
         raise MissingEntryError(asked.entry, present=archive.entries)
-    names = list(archive.entries) if asked.entry is None else [asked.entry]
-    return {"form": FORMS[archive.format], "entries": [[name, _entry(archive, name)] for name in names]}
+    is_sbx = archive.format == "sbx" and asked.other_formats
+    names = list(archive.contents if is_sbx else archive.entries) if asked.entry is None else [asked.entry]
+    return {
+        "form": "sbx" if is_sbx else FORMS[archive.format],
+        "entries": [[name, _entry(archive, name)] for name in names],
+    }
+
+
+def _open(source: bytes, asked: Any, limits: sbformat.Limits) -> sbformat.Archive:
+    """Open a file of the kinds that the arguments allow."""
+    kind = detect_kind(BytesSource(source))
+    if kind == "pickle" and not asked.other_formats:
+        message = "a bare pickle"
+        raise UnsupportedError(message)
+    if kind == "data-json":  # the entry alone, whatever its keys
+        budget = Budget(limits)
+        budget.grant(len(source))
+        return sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
+    archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
+    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
+        message = f"a file of the kind {archive.format}"
+        raise UnsupportedError(message)
+    return archive
 
 
 @cache
@@ -81,6 +93,7 @@ def _make_parser() -> ArgumentParser:
     parser = ArgumentParser()
     parser.add_argument("--entry")
     parser.add_argument("--blob")
+    parser.add_argument("--equal", metavar="FILE")
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--algorithm", action="store_true")
     parser.add_argument("--scan", action="store_true")
@@ -106,6 +119,13 @@ def _limit(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def _algorithm(archive: sbformat.Archive, *, knows_sbx: bool) -> dict[str, Any]:
+    """The algorithm; that of an archive of SBX is null by section 4.3, and known by 22."""
+    if archive.format == "sbx" and not knows_sbx:
+        return {"algorithm": None, "certain": False}
+    return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+
+
 def _schedule(function: object) -> Any:
     """What a function that was pickled by value computes, or a table of values; or None."""
     schedule = function if isinstance(function, InterpolatedSchedule) else understand(function)
@@ -124,7 +144,7 @@ def _entry(archive: sbformat.Archive, name: str) -> Any:
     if name == SYSTEM_INFO_ENTRY:
         info = archive.system_info
         return {"system_info": [list(pair) for pair in info.fields.items()]}
-    if is_state_dict(name):
+    if is_state_dict(name) or name in archive.state_dicts:
         return _state_dict(archive, name)
     raw = archive.extra[name]
     return {"size": len(raw), "sha256": digest(raw)}
