@@ -113,9 +113,7 @@ def gaussian(module: str, inputs: int) -> Shapes:
 
 def crossq() -> Shapes:
     made = normalized("actor.latent_pi", VECTOR, (256, 256)) | gaussian("actor", 256)
-    for number in range(2):
-        made |= normalized(f"critic.qf{number}", VECTOR + NUMBERS, (1024, 1024), 1)
-    return made
+    return made | normalized("critic.qf0", VECTOR + NUMBERS, (1024, 1024), 1)
 
 
 def archive(name: str, shapes: Shapes, **data: Any) -> bytes:
@@ -176,11 +174,13 @@ def vectors() -> Iterator[Vector]:
          numbers(SCALED, {**GAUSSIAN, "quantiles": floats(*[BIAS] * 50, shape=(1, 2, 25))})),
         ("td3", "400, 300 for TD3 and DDPG;", both("actor", "actor_target", mlp("actor.mu", VECTOR, (400, 300, NUMBERS)))
          | critics(VECTOR + NUMBERS, (400, 300)), numbers(SCALED, CRITICS)),
-        ("crossq", "256, 256 and 1024, 1024 for CrossQ.", crossq(), numbers(SCALED, GAUSSIAN)),
     )  # fmt: skip
     for name, sentence, shapes, step in cases:
         found = {"policy": {"steps": [step]}}
         yield Rule("6.8", sentence).predicts(f"policy-defaults-{name}", archive(name, shapes), asked, found)
+    made = archive("crossq", crossq(), policy_kwargs={"n_critics": 1})
+    found = {"policy": {"steps": [numbers(SCALED, {**GAUSSIAN, "q_values": floats(BIAS)})]}}
+    yield Rule("6.8", "256, 256 and 1024, 1024 for CrossQ.").predicts("policy-defaults-crossq", made, asked, found)
     yield from recurrent(asked)
     yield from images()
 
