@@ -75,6 +75,7 @@ FAMILIES: Final = (
     "space_json",
     "replay_buffers",
     "policies",
+    "policy_defaults",
     "policy_details",
     "policy_wrappers",
     "sbx",

@@ -34,6 +34,7 @@ IMAGE_MOVED: Final = (
 ON_POLICY: Final = "`latent_pi` is `mlp_extractor.policy_net(features)`"
 SQUASHED: Final = "of SAC, TD3, DDPG, TQC and CrossQ always"
 SQUASHED_BOX: Final = "Tanh, unless the network ends with it, then `low + 0.5 * (x + 1) * (high - low)`"
+CLIPPED: Final = "at least -`clip_mean` and at most `clip_mean` (2.0 by default), unless that is 0."
 TIED: Final = "Rounding can make logits equal that nearly are; then the first one counts."
 MASKED: Final = "a logit whose mask is 0 is replaced by -1e8."
 CRITIC_PASSES: Final = (
@@ -41,6 +42,7 @@ CRITIC_PASSES: Final = (
 )
 SAME: Final = "| `CELU`, `ELU`, `SELU`, `LeakyReLU`, `PReLU` | the same;"
 RELU: Final = "| `ReLU`, `LogSoftmax`, `Softmax` | the same;"
+PARTIAL: Final = "with torch's default arguments, or a `functools.partial` with arguments:"
 DICT_ORDER: Final = "The keys of a Dict are in the order in which the space stores them"
 DICT: Final = "| Dict | each key by its own space | |"
 SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
@@ -72,6 +74,8 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
         "19.4", DICT_ORDER, (),
     ),
     "ppo-gsde": ("19.7", "With gSDE, `log_std` is `log(latent^2 std^2 + 1e-6) / 2` (19.8).", ()),
+    "ppo-gsde-full-std": ("19.8", "a single column (`full_std` false) applies to all.", ()),
+    "ppo-large": ("19.7", "`probabilities` is Softmax of each component", ()),
     "ppo-gsde-squashed": ("19.8", "of on-policy policies if `squash_output` is true and gSDE is used", ()),
     "a2c": ("19.7", ON_POLICY, ()),
     "trpo": ("19.7", ON_POLICY, ()),
@@ -80,11 +84,16 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "qrdqn": ("19.7", "| QR-DQN | `quantile_net.quantile_net(features)` | `quantiles`", ()),
     "sac": ("19.8", SQUASHED, ()),
     "sac-wide": ("19.8", SQUASHED_BOX, ()),
-    "sac-gsde": ("19.7", "at least -`clip_mean` and at most `clip_mean` (2.0 by default), unless that is 0.", ()),
+    "sac-gsde": ("19.7", CLIPPED, ()),
+    **{f"sac-gsde-{name}": ("19.7", CLIPPED, ()) for name in ("clipped", "unclipped", "wide")},
+    "sac-large": ("19.7", "`actor.log_std(actor.latent_pi(features))`, at least -20 and at most 2.", ()),
     "td3": ("19.5", "In TD3 and DDPG, Tanh follows the last layer of `actor.mu`.", ()),
     "ddpg": ("19.8", SQUASHED_BOX, ()),
     "tqc": ("19.7", "TQC has several quantiles for each: `quantiles` has the shape (critics, quantiles)", ()),
     "crossq": ("19.5", "CrossQ has batch renormalizations among its layers, those with a tensor `ra_mean`.", ()),
+    "crossq-epsilon": ("19.5", "with `batch_norm_eps` 0.001 by default.", ()),
+    "crossq-not-normalized": ("19.5", "CrossQ has batch renormalizations among its layers, those with a tensor `ra_mean`.", ()),
+    "ars-biases": ("19.5", "A layer is a Gemm of the tensors `N.weight` and `N.bias`, of which the bias may be absent.", ()),
     "ars": ("19.8", "of ARS over a Box if `squash_output` is true, which is the default except for `ARSLinearPolicy`.", ()),
     "ars-clipped": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
     "ars-linear": ("19.5", "A layer is a Gemm of the tensors `N.weight` and `N.bias`, of which the bias may be absent.", ()),
@@ -95,6 +104,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "lstm": ("19.6", "Where `episode_start` is 1, `h` and `c` are multiplied by 0 before the step", LSTM),
     "lstm-two-layers": ("19.6", "`h'` is the input of the next layer, and the output of the last one.", LSTM),
     "lstm-shared": ("19.6", "if neither does, the output of `lstm_actor` is used", LSTM),
+    "lstm-without-bias": ("19.6", "Biases may be absent.", LSTM),
     "lstm-actor-only": ("19.6", CRITIC_PASSES, LSTM),
     "ppo-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
     "sac-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
@@ -121,7 +131,17 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     )},
     "activation-softplus": ("19.5", "Softplus(`beta` x) / `beta` (1), but x where `beta` x > `threshold` (20) |", ()),
     "activation-rrelu": ("19.5", "LeakyRelu with the mean of `lower` (1/8) and `upper` (1/3) |", ()),
-    "activation-dropout": ("19.5", "| `Dropout`, `AlphaDropout`, `FeatureAlphaDropout` | x |", ()),
+    **{f"activation-{name}": ("19.5", "| `Dropout`, `AlphaDropout`, `FeatureAlphaDropout` | x |", ()) for name in (
+        "dropout", "alpha-dropout", "feature-alpha-dropout",
+    )},
+    "activation-flatten": ("19.5", "the operator of that name; `Flatten` is an Identity |", ()),
+    **{f"activation-{name}": ("19.5", RELU, ()) for name in ("softmax", "log-softmax")},
+    "activation-softmin": ("19.5", "| `LogSigmoid`, `Tanhshrink`, `Softmin` |", ()),
+    "activation-gelu-large": ("19.5", "| `GELU` | x (1 + Erf(x / sqrt 2)) / 2;", ()),
+    **{f"activation-{name}-of": ("19.5", PARTIAL, ()) for name in (
+        "elu", "celu", "leaky-relu", "rrelu", "softplus", "hardtanh", "hardshrink", "softshrink", "gelu", "softmax",
+        "log-softmax", "softmin",
+    )},
     "shared-layers": (
         "19.7", "both continue the layers of `mlp_extractor.shared_net`.", (),
     ),

@@ -112,8 +112,8 @@ def ars(policy: str, actions: spaces.Space, **network: Any) -> Case:
     return Case(contrib.ARS, policy, VECTOR, actions, network, {"n_delta": 1})
 
 
-def activation(function: Any) -> Case:
-    return ppo(actions=PAIR, network={**EIGHT, "activation_fn": function})
+def activation(function: Any, **others: Any) -> Case:
+    return ppo(actions=PAIR, network={**EIGHT, "activation_fn": function}, **others)
 
 
 ACTIVATIONS = {
@@ -124,6 +124,14 @@ ACTIVATIONS = {
     "softshrink": nn.Softshrink, "prelu": nn.PReLU, "rrelu": nn.RReLU, "identity": nn.Identity,
     "leaky-relu-partial": functools.partial(nn.LeakyReLU, negative_slope=0.25),
     "gelu-tanh": functools.partial(nn.GELU, approximate="tanh"), "dropout": nn.Dropout,
+    "alpha-dropout": nn.AlphaDropout, "feature-alpha-dropout": nn.FeatureAlphaDropout, "flatten": nn.Flatten,
+    "softmax": nn.Softmax, "log-softmax": nn.LogSoftmax, "softmin": nn.Softmin,
+    **{f"{name}-of": functools.partial(function, *arguments) for name, function, *arguments in (
+        ("elu", nn.ELU, 0.5), ("celu", nn.CELU, 0.5), ("leaky-relu", nn.LeakyReLU, 0.25), ("rrelu", nn.RReLU, 0.25, 0.5),
+        ("softplus", nn.Softplus, 2.0, 1.0), ("hardtanh", nn.Hardtanh, -0.5, 2.0), ("hardshrink", nn.Hardshrink, 1.0),
+        ("softshrink", nn.Softshrink, 0.25), ("gelu", nn.GELU, "tanh"), ("softmax", nn.Softmax, 1),
+        ("log-softmax", nn.LogSoftmax, -1), ("softmin", nn.Softmin, None),
+    )},
 }  # fmt: skip
 CASES: dict[str, Case] = {
     "ppo": ppo(),
@@ -193,6 +201,23 @@ CASES: dict[str, Case] = {
         spaces.Box(0, 255, (1, 2, 3), np.uint8), network={**EIGHT, "normalize_images": False}, scale=1 / 64
     ),
     **{f"activation-{name}": activation(function) for name, function in ACTIVATIONS.items()},
+    "activation-gelu-large": activation(nn.GELU, scale=4),
+    "ppo-large": ppo(actions=spaces.MultiDiscrete([3, 2]), scale=512),
+    "ppo-gsde-full-std": ppo(actions=PAIR, network={**EIGHT, "full_std": False, "use_expln": True})._replace(
+        options={**PPO, "use_sde": True}
+    ),
+    "sac-gsde-clipped": off_policy(sb3.SAC, scale=4)._replace(options={**OFF_POLICY, "use_sde": True}),
+    "sac-gsde-unclipped": off_policy(sb3.SAC, network={**EIGHT, "clip_mean": 0.0}, scale=4)._replace(
+        options={**OFF_POLICY, "use_sde": True}
+    ),
+    "sac-large": off_policy(sb3.SAC, scale=8),
+    "crossq-not-normalized": off_policy(contrib.CrossQ, network={**EIGHT, "batch_norm": False}),
+    "crossq-epsilon": off_policy(contrib.CrossQ, network={**EIGHT, "batch_norm_eps": 0.25}),
+    "lstm-without-bias": recurrent(lstm_kwargs={"bias": False}),
+    "sac-gsde-wide": off_policy(sb3.SAC, network={**EIGHT, "clip_mean": 1 << 53}, scale=4)._replace(
+        options={**OFF_POLICY, "use_sde": True}
+    ),
+    "ars-biases": ars("MlpPolicy", PAIR, net_arch=[8], with_bias=False),
 }  # fmt: skip
 
 

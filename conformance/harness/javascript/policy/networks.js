@@ -3,7 +3,9 @@
 // The networks of SB3's policies (FORMAT.md 6.8, POLICIES.md 19.4 to 19.8): from an encoded observation to the action and outputs.
 
 const { invalid, unsupported } = require('../errors.js');
-const { readActivation, sigmoid, softmax } = require('./activations.js');
+const {
+  MODULES, logSoftmax, readActivation, sigmoid, softmax,
+} = require('./activations.js');
 const {
   linear, lstm, mlp, natureCnn,
 } = require('./layers.js');
@@ -16,13 +18,6 @@ const GSDE_EPSILON = 1e-6;
 const clip = (x, low, high) => Math.min(Math.max(x, low), high);
 const tanh = (vector) => vector.map((item) => Math.fround(Math.tanh(item)));
 const mean = (items) => items.reduce((sum, item) => sum + item, 0) / items.length;
-/** Subtracts the logarithm of the sum of powers, in float32. */
-function normalize(items) {
-  const largest = Math.max(...items);
-  const sum = items.reduce((total, item) => total + Math.exp(item - largest), 0);
-  const total = Math.fround(Math.fround(Math.log(sum)) + largest);
-  return items.map((item) => Math.fround(item - total));
-}
 const argMax = (items) => items.reduce((best, item, at) => (item > items[best] ? at : best), 0);
 const plain = (items) => ({ shape: [items.length], items });
 
@@ -30,7 +25,8 @@ const plain = (items) => ({ shape: [items.length], items });
 class Agent {
   constructor(kind, className, { kwargs, ...described }) {
     Object.assign(this, { kind, className, kwargs, ...described });
-    this.activation = readActivation(kwargs.get('activation_fn') ?? null, ON_POLICY.has(kind) ? 'Tanh' : 'ReLU');
+    const fallback = new Reference(`${MODULES}activation.${ON_POLICY.has(kind) ? 'Tanh' : 'ReLU'}`);
+    this.activation = readActivation(kwargs.get('activation_fn') ?? fallback);
     this.hasCnn = this.extractorClass() === 'NatureCNN';
   }
 
@@ -125,8 +121,8 @@ class Agent {
   /** The action and outputs of scores of choices. */
   choice(raw, mask) {
     const apply = (items) => items.map((item, at) => (mask === undefined || mask[at] ? item : MASKED));
-    let scores = this.components(raw).map(normalize);
-    if (this.kind === 'maskable') scores = this.components(apply(scores.flat())).map(normalize);
+    let scores = this.components(raw).map(logSoftmax);
+    if (this.kind === 'maskable') scores = this.components(apply(scores.flat())).map(logSoftmax);
     const logits = apply(raw);
     const probabilities = this.components(logits).flatMap(softmax);
     return { action: { dtype: '<i8', items: scores.map(argMax) }, outputs: { logits: plain(logits), probabilities: plain(probabilities) } };
@@ -277,9 +273,8 @@ function deterministicActor(agent) {
   };
 }
 
-function qNetwork(agent) {
-  const name = agent.kind === 'dqn' ? 'q_net' : 'quantile_net';
-  const count = agent.kind === 'dqn' ? 1 : agent.option('n_quantiles', 200);
+/** The network of DQN and QR-DQN: its results, and the mean of each action's. */
+function qNetwork(agent, name, count) {
   const features = agent.extractor(`${name}.features_extractor`);
   const actions = agent.actionSize;
   const [sizes] = agent.branches(['qf'], agent.hasCnn ? [] : [64, 64]);
@@ -287,8 +282,20 @@ function qNetwork(agent) {
   return (parts) => {
     const items = network.run(features.run(parts));
     const values = Array.from({ length: actions }, (_, action) => mean(items.filter((_item, at) => at % actions === action)));
-    const outputs = { q_values: plain(values), ...(agent.kind === 'dqn' ? {} : { quantiles: { shape: [count, actions], items } }) };
-    return { action: { dtype: '<i8', items: [argMax(values)] }, outputs };
+    return { items, action: { dtype: '<i8', items: [argMax(values)] }, outputs: { q_values: plain(values) } };
+  };
+}
+
+function dqn(agent) {
+  return qNetwork(agent, 'q_net', 1);
+}
+
+function qrdqn(agent) {
+  const count = agent.option('n_quantiles', 200);
+  const run = qNetwork(agent, 'quantile_net', count);
+  return (parts) => {
+    const { items, action, outputs } = run(parts);
+    return { action, outputs: { ...outputs, quantiles: { shape: [count, agent.actionSize], items } } };
   };
 }
 
@@ -312,27 +319,29 @@ function ars(agent) {
 // -- classes
 
 const ON_POLICY = new Set(['on-policy', 'maskable', 'recurrent']);
-const FAMILIES = [
-  ['on-policy', /^stable_baselines3\.common\.policies$/, /^(MultiInput)?ActorCritic(Cnn)?Policy$/, onPolicy],
-  ['on-policy', /^stable_baselines3\.ppo\.policies$/, /^(PPO|Cnn)Policy$/, onPolicy],
-  ['maskable', /^sb3_contrib\.common\.maskable\.policies$/, /^Maskable(MultiInput)?ActorCritic(Cnn)?Policy$/, onPolicy],
-  ['recurrent', /^sb3_contrib\.common\.recurrent\.policies$/, /^Recurrent(MultiInput)?ActorCritic(Cnn)?Policy$/, onPolicy],
-  ['sac', /^stable_baselines3\.sac\.policies$/, /^(SAC|Cnn|MultiInput)Policy$/, gaussianActor],
-  ['tqc', /^sb3_contrib\.tqc\.policies$/, /^(TQC|Cnn|MultiInput)Policy$/, gaussianActor],
-  ['crossq', /^sb3_contrib\.crossq\.policies$/, /^(CrossQ|MultiInput)Policy$/, gaussianActor],
-  ['td3', /^stable_baselines3\.td3\.policies$/, /^(TD3|Cnn|MultiInput)Policy$/, deterministicActor],
-  ['dqn', /^stable_baselines3\.dqn\.policies$/, /^(DQN|Cnn|MultiInput)Policy$/, qNetwork],
-  ['qrdqn', /^sb3_contrib\.qrdqn\.policies$/, /^(QRDQN|Cnn|MultiInput)Policy$/, qNetwork],
-  ['ars', /^sb3_contrib\.ars\.policies$/, /^ARS(Linear)?Policy$/, ars],
-];
+
+/** Rows of a Map: classes of a module, and how their policies are made. */
+const classes = (module, names, kind, make) => names.split(' ').map((name) => [`${module}.policies.${name}`, { kind, name, make }]);
+
+const POLICIES = new Map([
+  ...classes('stable_baselines3.common', 'ActorCriticPolicy ActorCriticCnnPolicy MultiInputActorCriticPolicy', 'on-policy', onPolicy),
+  ...classes('stable_baselines3.ppo', 'PPOPolicy CnnPolicy', 'on-policy', onPolicy),
+  ...classes('sb3_contrib.common.maskable', 'MaskableActorCriticPolicy MaskableActorCriticCnnPolicy MaskableMultiInputActorCriticPolicy', 'maskable', onPolicy),
+  ...classes('sb3_contrib.common.recurrent', 'RecurrentActorCriticPolicy RecurrentActorCriticCnnPolicy RecurrentMultiInputActorCriticPolicy', 'recurrent', onPolicy),
+  ...classes('stable_baselines3.sac', 'SACPolicy CnnPolicy MultiInputPolicy', 'sac', gaussianActor),
+  ...classes('sb3_contrib.tqc', 'TQCPolicy CnnPolicy MultiInputPolicy', 'tqc', gaussianActor),
+  ...classes('sb3_contrib.crossq', 'CrossQPolicy MultiInputPolicy', 'crossq', gaussianActor),
+  ...classes('stable_baselines3.td3', 'TD3Policy CnnPolicy MultiInputPolicy', 'td3', deterministicActor),
+  ...classes('stable_baselines3.dqn', 'DQNPolicy CnnPolicy MultiInputPolicy', 'dqn', dqn),
+  ...classes('sb3_contrib.qrdqn', 'QRDQNPolicy CnnPolicy MultiInputPolicy', 'qrdqn', qrdqn),
+  ...classes('sb3_contrib.ars', 'ARSPolicy ARSLinearPolicy', 'ars', ars),
+]);
 
 /** A function of an encoded observation, made of the policy that `data` describes. */
 function buildPolicy({ policyClass, ...described }) {
-  const [, module, className] = (policyClass instanceof Reference && /^(.*)\.(\w+)$/.exec(policyClass.name)) || [];
-  const family = FAMILIES.find(([, modules, names]) => modules.test(module) && names.test(className));
-  if (family === undefined) unsupported('an unknown policy');
-  const [kind, , , make] = family;
-  const run = make(new Agent(kind, className, described));
+  const found = policyClass instanceof Reference ? POLICIES.get(policyClass.name) : undefined;
+  if (found === undefined) unsupported('an unknown policy');
+  const run = found.make(new Agent(found.kind, found.name, described));
   described.weights.finish();
   return run;
 }

@@ -17,7 +17,7 @@ function readPickled(bytes, budget) {
 function plainJson(value) {
   if (value === null || typeof value !== 'object') return value;
   if (value.float !== undefined) return Buffer.from(value.float, 'hex').readDoubleBE();
-  if (value.int !== undefined) return Number(value.int.replace('-', '')) * (value.int.startsWith('-') ? -1 : 1);
+  if (value.int !== undefined) return Number.parseInt(value.int, 16);
   if (value.list !== undefined) return value.list.map(plainJson);
   return new Map(value.dict.map(([key, part]) => [key, plainJson(part)]));
 }

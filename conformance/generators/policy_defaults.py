@@ -1,0 +1,224 @@
+"""Policies with the default settings of SB3 (FORMAT.md 6.8): each weight is 0 and each bias 1/4.
+
+Their tensors have one number each in the file, with strides of 0. The result follows from the biases: a layer returns 1/4
+whatever the input is, and a batch renormalization 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.generators.build_pth import ordered, storage, tensor
+from conformance.generators.build_torch_zips import pth
+from conformance.generators.policies import CNN, LSTM, change, entry, serialize
+from conformance.generators.vectors import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from conformance.generators.vectors import Vector
+
+Shapes = dict[str, tuple[int, ...]]
+
+BIAS: Final = 0.25
+SCALED: Final = math.tanh(BIAS)
+VECTOR: Final = 4
+ACTIONS: Final = 3
+NUMBERS: Final = 2
+"""Items of the observation, choices, and items of an action that is a Box from (-2, 0) to (2, 5)."""
+IMAGE: Final = (1, 36, 36)
+WITHOUT: Final = {
+    f"{module}.pth": None
+    for module in ("pytorch_variables", "policy.optimizer", "actor.optimizer", "critic.optimizer", "ent_coef_optimizer")
+}
+"""Entries that the policy does not need."""
+
+
+def linear(name: str, inputs: int, outputs: int) -> Shapes:
+    """A layer."""
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def mlp(module: str, inputs: int, sizes: Sequence[int], step: int = 2) -> Shapes:
+    """Layers with an activation after each."""
+    made: Shapes = {}
+    for number, size in enumerate(sizes):
+        made |= linear(f"{module}.{number * step}", inputs, size)
+        inputs = size
+    return made
+
+
+def normalized(module: str, inputs: int, sizes: Sequence[int], outputs: int | None = None) -> Shapes:
+    """Layers with a batch renormalization before each, and after the last hidden one."""
+    made: Shapes = {}
+    for number, size in enumerate((*sizes, outputs)):
+        for part in ("scale", "bias", "ra_mean", "ra_var"):
+            made[f"{module}.{3 * number}.{part}"] = (inputs,)
+        made[f"{module}.{3 * number}.steps"] = ()
+        if size is not None:
+            made |= linear(f"{module}.{3 * number + 1}", inputs, size)
+            inputs = size
+    return made
+
+
+def cnn(module: str, features: int) -> Shapes:
+    """A NatureCNN of an image of 36 x 36, of which 64 numbers remain."""
+    made: Shapes = {}
+    channels = IMAGE[0]
+    for number, filters, kernel in ((0, 32, 8), (2, 64, 4), (4, 64, 3)):
+        made |= {f"{module}.cnn.{number}.weight": (filters, channels, kernel, kernel)}
+        made |= {f"{module}.cnn.{number}.bias": (filters,)}
+        channels = filters
+    return made | linear(f"{module}.linear.0", channels, features)
+
+
+def lstm(module: str, inputs: int, hidden: int) -> Shapes:
+    """An LSTM of one layer."""
+    return {
+        f"{module}.weight_ih_l0": (4 * hidden, inputs), f"{module}.weight_hh_l0": (4 * hidden, hidden),
+        f"{module}.bias_ih_l0": (4 * hidden,), f"{module}.bias_hh_l0": (4 * hidden,),
+    }  # fmt: skip
+
+
+def both(online: str, target: str, shapes: Shapes) -> Shapes:
+    """Tensors of a network and of its target."""
+    return shapes | {name.replace(online, target, 1): shape for name, shape in shapes.items()}
+
+
+def on_policy(inputs: int, sizes: Sequence[int]) -> Shapes:
+    branches = mlp("mlp_extractor.policy_net", inputs, sizes) | mlp("mlp_extractor.value_net", inputs, sizes)
+    last = sizes[-1] if sizes else inputs
+    return branches | linear("action_net", last, ACTIONS) | linear("value_net", last, 1)
+
+
+def extractor(shapes: Shapes) -> Shapes:
+    """An extractor of an on-policy policy, under its three names."""
+    names = ("pi_features_extractor", "vf_features_extractor")
+    return shapes | {name.replace("features_extractor", other, 1): shapes[name] for other in names for name in shapes}
+
+
+def critics(inputs: int, sizes: Sequence[int], outputs: int = 1) -> Shapes:
+    made: Shapes = {}
+    for number in range(2):
+        made |= mlp(f"critic.qf{number}", inputs, (*sizes, outputs))
+    return both("critic", "critic_target", made)
+
+
+def gaussian(module: str, inputs: int) -> Shapes:
+    return linear(f"{module}.mu", inputs, NUMBERS) | linear(f"{module}.log_std", inputs, NUMBERS)
+
+
+def crossq() -> Shapes:
+    made = normalized("actor.latent_pi", VECTOR, (256, 256)) | gaussian("actor", 256)
+    return made | normalized("critic.qf0", VECTOR + NUMBERS, (1024, 1024), 1)
+
+
+def archive(name: str, shapes: Shapes, **data: Any) -> bytes:
+    """The archive of a recorded agent with these tensors, and the default settings of its policy.
+
+    :param data: other settings
+    """
+    storages = {"0": struct.pack("<f", 0), "1": struct.pack("<f", BIAS), "2": bytes(8)}
+    pairs = {}
+    for key, shape in shapes.items():
+        is_normalization = f"{key.rpartition('.')[0]}.ra_mean" in shapes
+        number = "1" if "bias" in key and not is_normalization else "0"
+        of = storage(1, "2", "LongStorage") if key.endswith(".steps") else storage(1, number)
+        pairs[key] = tensor(of, shape, (0,) * len(shape))
+    kept = {"policy.pth": pth(ordered(pairs), storages), **WITHOUT}
+    return change(name, kept, **{"policy_kwargs": {}, **data})
+
+
+def floats(*items: float, shape: Sequence[int] | None = None) -> dict[str, Any]:
+    """An array of float32; of a batch of one by default."""
+    return {"dtype": "<f4", "shape": list(shape or (1, len(items))), "items": list(items)}
+
+
+def choice(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The first of several equal choices."""
+    return {"action": {"dtype": "<i8", "shape": [1], "items": [0]}, "outputs": outputs}
+
+
+def numbers(mean: float, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """An action that is scaled to its bounds."""
+    return {"action": floats(2 * mean, 2.5 * (mean + 1)), "outputs": outputs}
+
+
+LOGITS: Final = {"logits": floats(*[BIAS] * ACTIONS), "value": floats(BIAS)}
+VALUES: Final = {"q_values": floats(*[BIAS] * ACTIONS)}
+CRITICS: Final = {"q_values": floats(BIAS, BIAS)}
+GAUSSIAN: Final = {"mean": floats(BIAS, BIAS), "log_std": floats(BIAS, BIAS), **CRITICS}
+
+LAYERS: Final = "Defaults of `net_arch`: 64, 64 for PPO and related algorithms, DQN, QRDQN and ARS;"
+WITH_CNN: Final = "With `NatureCNN` there are no hidden layers, except 256, 256 for algorithms with critics since 1.6."
+FEATURES: Final = "with `features_dim` outputs, 512 by default."
+PARTS: Final = "`CombinedExtractor` has a NatureCNN with `cnn_output_dim` outputs, 256 by default"
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield the vectors of this family."""
+    asked = {"steps": [{"observation": floats(1.0, -2.0, 3.0, -4.0)}]}
+    cases: tuple[tuple[str, str, Shapes, dict[str, Any]], ...] = (
+        ("ppo", LAYERS, on_policy(VECTOR, (64, 64)), choice(LOGITS)),
+        ("dqn", LAYERS, both("q_net", "q_net_target", mlp("q_net.q_net", VECTOR, (64, 64, ACTIONS))), choice(VALUES)),
+        ("qrdqn", LAYERS, both("quantile_net", "quantile_net_target",
+         mlp("quantile_net.quantile_net", VECTOR, (64, 64, 200 * ACTIONS))), choice(VALUES)),
+        ("ars", LAYERS, mlp("action_net", VECTOR, (64, 64, NUMBERS)), numbers(SCALED, {})),
+        ("sac", "256, 256 for SAC and TQC;", mlp("actor.latent_pi", VECTOR, (256, 256)) | gaussian("actor", 256)
+         | critics(VECTOR + NUMBERS, (256, 256)), numbers(SCALED, GAUSSIAN)),
+        ("tqc", "256, 256 for SAC and TQC;", mlp("actor.latent_pi", VECTOR, (256, 256)) | gaussian("actor", 256)
+         | critics(VECTOR + NUMBERS, (256, 256), 25),
+         numbers(SCALED, {**GAUSSIAN, "quantiles": floats(*[BIAS] * 50, shape=(1, 2, 25))})),
+        ("td3", "400, 300 for TD3 and DDPG;", both("actor", "actor_target", mlp("actor.mu", VECTOR, (400, 300, NUMBERS)))
+         | critics(VECTOR + NUMBERS, (400, 300)), numbers(SCALED, CRITICS)),
+    )  # fmt: skip
+    for name, sentence, shapes, step in cases:
+        found = {"policy": {"steps": [step]}}
+        yield Rule("6.8", sentence).predicts(f"policy-defaults-{name}", archive(name, shapes), asked, found)
+    made = archive("crossq", crossq(), policy_kwargs={"n_critics": 1})
+    found = {"policy": {"steps": [numbers(SCALED, {**GAUSSIAN, "q_values": floats(BIAS)})]}}
+    yield Rule("6.8", "256, 256 and 1024, 1024 for CrossQ.").predicts("policy-defaults-crossq", made, asked, found)
+    yield from recurrent(asked)
+    yield from images()
+
+
+def recurrent(asked: Any) -> Iterator[Vector]:
+    shapes = {**on_policy(256, (64, 64)), **lstm("lstm_actor", VECTOR, 256), **lstm("lstm_critic", VECTOR, 256)}
+    gate = 1 / (1 + math.exp(-2 * BIAS))
+    cell = gate * math.tanh(2 * BIAS)
+    state = [floats(*[item] * 256, shape=(1, 1, 256)) for item in (gate * math.tanh(cell), cell)]
+    rule = Rule("6.8", "An LSTM has `weight_ih_lN` (4 x hidden, inputs)", *LSTM)
+    found = {"policy": {"steps": [{**choice(LOGITS), "state": state}]}}
+    yield rule.predicts("policy-defaults-lstm", archive("lstm", shapes), asked, found)
+
+
+def images() -> Iterator[Vector]:
+    image = {"dtype": "|u1", "shape": [1, *IMAGE], "items": [0] * math.prod(IMAGE)}
+    asked = {"steps": [{"observation": image}]}
+    shapes = extractor(cnn("features_extractor", 512)) | on_policy(512, ())
+    found = {"policy": {"steps": [choice(LOGITS)]}}
+    yield Rule("6.8", FEATURES, *CNN).predicts("policy-defaults-cnn", archive("cnn", shapes), asked, found)
+    space = {"observation_space": json.loads(entry("cnn", "data"))["observation_space"]}
+    shapes = both("q_net", "q_net_target", cnn("q_net.features_extractor", 512) | mlp("q_net.q_net", 512, (ACTIONS,)))
+    made = archive("dqn", shapes, policy_class=policy("stable_baselines3.dqn", "CnnPolicy"), **space)
+    found = {"policy": {"steps": [choice(VALUES)]}}
+    yield Rule("6.8", WITH_CNN, *CNN).predicts("policy-defaults-cnn-dqn", made, asked, found)
+    actor = cnn("actor.features_extractor", 512) | mlp("actor.mu", 512, (256, 256, NUMBERS))
+    critic = both("critic", "critic_target", cnn("critic.features_extractor", 512))
+    shapes = both("actor", "actor_target", actor) | critic | critics(512 + NUMBERS, (256, 256))
+    made = archive("td3", shapes, policy_class=policy("stable_baselines3.td3", "CnnPolicy"), **space)
+    found = {"policy": {"steps": [numbers(SCALED, CRITICS)]}}
+    yield Rule("6.8", WITH_CNN, *CNN).predicts("policy-defaults-cnn-td3", made, asked, found)
+    asked = {"steps": [{"observation": {"camera": image, "speed": floats(1.0, -1.0)}}]}
+    shapes = extractor(cnn("features_extractor.extractors.camera", 256)) | on_policy(258, (64, 64))
+    found = {"policy": {"steps": [choice(LOGITS)]}}
+    made = archive("cnn-multi-input", shapes)
+    yield Rule("6.8", PARTS, *CNN).predicts("policy-defaults-cnn-multi-input", made, asked, found)
+
+
+def policy(module: str, name: str) -> dict[str, str]:
+    """A serialized class of policies."""
+    return serialize(f"c{module}.policies\n{name}\n.".encode())
