@@ -58,8 +58,11 @@ function stridesOf(shape, isFortran) {
   return strides;
 }
 
-/** Items in C order, little-endian. The number of bytes must be exactly that of the shape. */
-function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
+/**
+ * Items in C order, little-endian. The number of bytes must be exactly that of the shape. `axes` are those of the bytes
+ * in the order that the array has them; null if they are not transposed.
+ */
+function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran, axes = null) {
   const shape = shapeValue instanceof Tuple ? shapeValue.items : null;
   if (shape === null || !shape.every(isCount)) {
     tensorFailure('a numpy array has an invalid shape');
@@ -68,9 +71,11 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   if (countItems(shape.map((size) => size || 1n)) * BigInt(type.size) >= MAX_BYTES) tensorFailure('a numpy array is too large');
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = Storage.of(type, bytes, isBigEndian);
-  const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
+  const strides = stridesOf(shape, isFortran);
+  const arranged = (sizes) => (axes === null ? sizes : axes.map((axis) => sizes[axis]));
+  const tensor = { storage, dtype: type, offset: 0n, shape: arranged(shape), strides: arranged(strides) };
   const items = tensorItems(tensor);
-  return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
+  return { array: { dtype: type.name, shape: tensor.shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
 }
 
 /** Readers of numpy's calls by "module name". Each returns a tag, or null if the call is not one of them. */
@@ -144,4 +149,4 @@ class Numpy {
   }
 }
 
-module.exports = { Numpy };
+module.exports = { Numpy, readDtype, tagArray };
