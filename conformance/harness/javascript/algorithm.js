@@ -3,6 +3,7 @@
 // The algorithm that wrote an archive (FORMAT.md 4.3): inferred, because no entry names it.
 
 const { pickleOf, serializedParts } = require('./data.js');
+const { Refusal } = require('./errors.js');
 const { parseObject } = require('./json.js');
 const { Global } = require('./nodes.js');
 const { readWholePickle } = require('./opcodes.js');
@@ -10,6 +11,7 @@ const { asciiText } = require('./pickle_text.js');
 
 const ENTROPY_OPTIMIZER = 'ent_coef_optimizer.pth';
 const PPO_POLICIES = new Set(['stable_baselines3.common.policies', 'stable_baselines3.ppo.policies']);
+const MOST_BYTES = 4096; // of a blob that refers to a class
 const SBX = /^sbx(\.|$)/;
 const SBX_TYPE = /^<class 'sbx\./;
 
@@ -47,11 +49,16 @@ const BY_MODULE = new Map([
 const certainly = (algorithm) => ({ algorithm, certain: true });
 const perhaps = (algorithm) => ({ algorithm, certain: false });
 
-/** The module of the class in a blob that contains one global; null for anything else. */
-function moduleOf(parts, budget) {
-  if (parts === null) return null;
-  const { result, log } = readWholePickle(pickleOf(parts, budget).bytes, budget, asciiText);
-  return result instanceof Global && log.length === 1 ? result.module : null;
+/** The module of the class that a blob refers to; null for any other blob, and for one that is refused. */
+function moduleOf(blob, budget) {
+  if (blob === undefined || blob.length > MOST_BYTES) return null;
+  try {
+    const { result } = readWholePickle(blob, budget, asciiText);
+    return result instanceof Global ? result.module : null;
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
 }
 
 const isNumber = (value, number) => value === number || (value?.float !== undefined && Buffer.from(value.float, 'hex').readDoubleBE() === number);
@@ -75,12 +82,18 @@ function inferByModule(module, entries) {
   return perhaps(entries.has(ENTROPY_OPTIMIZER) ? 'SAC' : null);
 }
 
+/** A value of `data`: a serialized one as its `:type:` and its pickle, any other as it is. */
+function readValue(value, key, budget) {
+  const parts = serializedParts(value, key);
+  return parts === null ? value : { type: parts.type, blob: pickleOf(parts, budget).bytes };
+}
+
 /** The output of `--algorithm`. */
 function inferAlgorithm(entries, budget) {
-  const values = entries.has('data') ? new Map(parseObject(entries.get('data')(), budget).dict) : new Map();
-  const serialized = (key) => serializedParts(values.get(key), key);
-  const module = moduleOf(serialized('policy_class'), budget);
-  if (SBX.test(module ?? '') || SBX_TYPE.test(serialized('policy')?.type ?? '')) return perhaps(null);
+  const { dict } = entries.has('data') ? parseObject(entries.get('data')(), budget) : { dict: [] };
+  const values = new Map(dict.map(([key, value]) => [key, readValue(value, key, budget)]));
+  const module = moduleOf(values.get('policy_class')?.blob, budget);
+  if (SBX.test(module ?? '') || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
   const [name] = ROWS.find(([, keys]) => keys.every((key) => values.has(key))) ?? [null];
   if (name === null) return inferByModule(module, entries);
   return EXCEPTIONS.has(name) ? EXCEPTIONS.get(name)(values, module) : certainly(name);

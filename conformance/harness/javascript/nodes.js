@@ -99,26 +99,20 @@ function partsOf(value) {
   return value instanceof Persistent ? [value.id, ...changes] : changes;
 }
 
-/** The composites in a value, each once, in the order of the pickle. */
-function* compositesIn(root) {
+/** All persistent ids in a value, each once, in the order of the pickle. */
+function* persistentsIn(root) {
   const seen = new Set();
   const todo = [root];
   while (todo.length > 0) {
     const value = todo.pop();
     if (value === null || typeof value !== 'object' || Buffer.isBuffer(value) || seen.has(value)) continue;
     seen.add(value);
-    if (!Array.isArray(value)) yield value;
+    if (value instanceof Persistent) yield value;
     const parts = partsOf(value);
     for (let i = parts.length - 1; i >= 0; i -= 1) todo.push(parts[i]);
   }
 }
 
-/** All persistent ids in a value, each once, in the order of the pickle. */
-function* persistentsIn(root) {
-  for (const value of compositesIn(root)) if (value instanceof Persistent) yield value;
-}
-
 module.exports = {
-  ByteArray, Call, Changeable, Dict, Extension, FrozenSet, Global, List, MutableSet, Node, Persistent, Tuple, compositesIn,
-  persistentsIn,
+  ByteArray, Call, Changeable, Dict, Extension, FrozenSet, Global, List, MutableSet, Node, Persistent, Tuple, persistentsIn,
 };

@@ -14,35 +14,36 @@ const MAX_RANK = 64;
 const MAX_BYTES = 2n ** 63n;
 const PACKAGES = ['numpy.core', 'numpy._core'];
 const SCALARS_AND_ARRAYS = [...PACKAGES.map((name) => `${name}.multiarray`), 'numpy.core._multiarray_umath'];
-const PLAIN_STATE = [null, null, null, -1n, -1n, 0n, null];
-const BYTE_ORDERS = ['<', '>', '=', '|'];
+/** The dtypes of numbers, and that of arrays of objects (VALUES.md 13.2): codes, byte orders, and the rest of the state. */
+const NUMBERS = { codes: NUMPY_CODES, orders: ['<', '>', '=', '|'], state: [null, null, null, -1n, -1n, 0n, null] };
+const OBJECTS = { codes: new Map([['O8', { size: 8 }]]), orders: ['|'], state: [null, null, null, -1n, -1n, 63n, null] };
 
 const isFlag = (value) => typeof value === 'boolean' || typeof value === 'bigint';
 const isTrueOrFalse = (value) => typeof value === 'boolean' || value === 0n || value === 1n;
 
-/** Whether the state of a dtype is big-endian. Checks that its other items are those of plain numbers. */
-function isBigEndianState(state) {
+/** Whether the state of a dtype is big-endian. Checks its other items. */
+function isBigEndianState(state, dtypes) {
   const [version, order, ...rest] = state instanceof Tuple ? state.items : [];
-  const isPlain = (version === 3n || version === 4n) && BYTE_ORDERS.includes(order)
-    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === PLAIN_STATE[index]);
+  const isPlain = (version === 3n || version === 4n) && dtypes.orders.includes(order)
+    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === dtypes.state[index]);
   if (!isPlain) tensorFailure('a numpy dtype has an unknown state');
   return order === '>';
 }
 
 /** Decode numpy.dtype(code[, align[, copy]]), optionally with its state. */
-function readDtype(value) {
+function readDtype(value, dtypes = NUMBERS) {
   const name = value instanceof Call ? nameOf(value.callable) : null;
   if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') tensorFailure('not a numpy dtype');
   const args = value.args instanceof Tuple ? value.args.items : [];
   checkLength(args, 1, 3);
   if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype has unknown arguments');
-  if (!NUMPY_CODES.has(args[0])) unsupported('an unknown numpy dtype');
+  if (!dtypes.codes.has(args[0])) unsupported('an unknown numpy dtype');
   if (value.changes.length > 1 || value.changes.some(({ kind }) => kind !== 'BUILD')) {
     tensorFailure('a numpy dtype is changed');
   }
   if (value.changes.length === 1 && !args[2]) tensorFailure('a numpy dtype that is not a copy has a state');
-  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
-  const type = NUMPY_CODES.get(args[0]);
+  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values, dtypes);
+  const type = dtypes.codes.get(args[0]);
   if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
   return { type, isBigEndian };
 }
@@ -149,4 +150,4 @@ class Numpy {
   }
 }
 
-module.exports = { Numpy, readDtype, tagArray };
+module.exports = { MAX_RANK, OBJECTS, Numpy, readDtype, tagArray };

@@ -4,10 +4,11 @@
 
 const { isDifferentiable, dtype } = require('./dtypes.js');
 const { Refusal, pickleFailure } = require('./errors.js');
+const { countItems } = require('./geometry.js');
 const {
-  ByteArray, Call, Dict, Global, List, Tuple, compositesIn,
+  Call, Dict, Extension, FrozenSet, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
-const { readDtype, tagArray } = require('./numpy.js');
+const { MAX_RANK, OBJECTS, readDtype, tagArray } = require('./numpy.js');
 const { readWholePickle } = require('./opcodes.js');
 const { textSegment } = require('./paths.js');
 const { asciiText } = require('./pickle_text.js');
@@ -19,10 +20,9 @@ const { Values } = require('./values.js');
 const ARRAY = 'numpy ndarray';
 const FROM_BUFFER = /^numpy\._?core\.numeric _frombuffer$/;
 const RECONSTRUCT = /^numpy\.(_?core\.multiarray|core\._multiarray_umath) _reconstruct$/;
+const LEVELS = [List, Tuple, Dict, MutableSet, FrozenSet, Call, Persistent, Extension];
 const START_BYTES = Buffer.from('b');
-const COST = { kept: 128, composite: 8 }; // parts of an attribute that JSON cannot represent (16.3.4)
-const COPIES = 8; // bytes of arrays for each byte of distinct ones
-const BITS_PER_DIGIT = 3.3;
+const MOST_BITS = 64n;
 
 /** "module name" of an unchanged global, or null. */
 const fullName = (value) => {
@@ -49,19 +49,31 @@ function readObject(value) {
   return { className: `${type.module}.${type.name}`, pairs: change.values.pairs };
 }
 
-/** The pairs of a dict or an OrderedDict with text keys, each key once; null for anything else. */
-function textPairs(value) {
-  let pairs = value instanceof Dict ? value.pairs : null;
+/** The pairs of a dict or an OrderedDict; null for anything else. */
+function pairsOf(value) {
+  if (value instanceof Dict) return value.pairs;
   const [called, args] = calledBy('REDUCE', value);
-  if (called === 'collections OrderedDict' && args.length === 0 && value.changes.every(({ kind }) => kind === 'SETITEMS')) {
-    pairs = value.changes.flatMap(({ values }) => values);
-  }
-  return pairs?.every(([key]) => typeof key === 'string') ? [...new Map(pairs)] : null;
+  const isOrdered = called === 'collections OrderedDict' && args.length === 0 && value.changes.every(({ kind }) => kind === 'SETITEMS');
+  return isOrdered ? value.changes.flatMap(({ values }) => values) : null;
 }
+
+const isDict = (value) => pairsOf(value) !== null;
 
 /** Whether a list is a permutation of the numbers from 0 on. */
 const isPermutation = (axes, length) => axes.length === length && axes.every((axis) => typeof axis === 'bigint' && axis >= 0n && axis < length)
   && new Set(axes.map(Number)).size === length;
+
+/** The result of a function; null if it refuses what it is given. */
+function attempt(read) {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
+}
+
+const isStart = (value) => value instanceof Tuple && value.items.length === 1 && value.items[0] === 0n;
 
 /** The numpy values of one pickle. */
 class Arrays {
@@ -73,17 +85,8 @@ class Arrays {
 
   /** The tag of an array or a scalar of numbers, or null: also if the call is not exactly what numpy writes. */
   tagOf(value) {
-    if (!this.found.has(value)) this.found.set(value, this.recognize(value));
+    if (!this.found.has(value)) this.found.set(value, attempt(() => this.read(value)));
     return this.found.get(value);
-  }
-
-  recognize(value) {
-    try {
-      return this.read(value);
-    } catch (error) {
-      if (error instanceof Refusal && error.outcome !== 'limit exceeded') return null;
-      throw error;
-    }
   }
 
   read(value) {
@@ -103,32 +106,41 @@ class Arrays {
     return this.tagOf(value)?.array ?? null;
   }
 
-  /** The number that a value or a numpy scalar is, of `kind`: an integer as a bigint, or a bool. Otherwise null. */
-  numberOf(value, kind) {
-    if (typeof value === (kind === 'bool' ? 'boolean' : 'bigint')) return value;
-    const scalar = this.tagOf(value)?.scalar;
-    if (scalar === undefined || dtype(scalar.dtype).kind !== kind) return null;
-    const [number] = integersOf(scalar);
-    return kind === 'bool' ? number === 1n : number;
+  /**
+   * A number: a plain one, or that of a numpy scalar or an array without axes. Integers are bigints, and floats NaN:
+   * their values are not needed. Null for anything else.
+   */
+  numberOf(value) {
+    if (typeof value === 'bigint') return (value < 0n ? -value : value) >> MOST_BITS === 0n ? value : null;
+    if (typeof value === 'boolean') return value;
+    if (value instanceof Float) return NaN;
+    const { scalar, array } = this.tagOf(value) ?? {};
+    const tag = scalar ?? (array?.shape.length === 0 ? array : undefined);
+    const kind = tag === undefined ? 'none' : dtype(tag.dtype).kind;
+    const read = { bool: () => tag[ITEMS]()[0] === 1, integer: () => integersOf(tag)[0], float: () => NaN }[kind];
+    return read?.() ?? null;
   }
 
   /** The shape of an array of objects, or null. */
   objectsShape(value) {
-    const [called, args = []] = calledBy('REDUCE', value);
-    const [change] = value?.changes ?? [];
-    const [, shape, type, , items] = change?.values?.items ?? [];
-    const isArray = RECONSTRUCT.test(called) && fullName(args[0] ?? null) === ARRAY && items instanceof List && shape instanceof Tuple;
-    const [typeName, code] = calledBy('REDUCE', type ?? null);
-    return isArray && typeName === 'numpy dtype' && code[0] === 'O8' && shape.items.every(isCount) ? shape.items.map(Number) : null;
+    const [called, args] = calledBy('REDUCE', value);
+    const isArray = RECONSTRUCT.test(called) && args.length === 3 && fullName(args[0]) === ARRAY && isStart(args[1])
+      && this.numpy.values.bytesOf(args[2])?.equals(START_BYTES) && value.changes.length === 1 && value.changes[0].kind === 'BUILD';
+    const state = isArray ? value.changes[0].values : null;
+    if (!(state instanceof Tuple) || state.items.length !== 5) return null;
+    const [version, shape, type, isFortran, items] = state.items;
+    const isState = version === 1n && [true, false, 0n, 1n].includes(isFortran) && items instanceof List && shape instanceof Tuple && shape.items.every(isCount);
+    if (!isState || shape.items.length > MAX_RANK || countItems(shape.items) !== BigInt(items.items.length)) return null;
+    return attempt(() => readDtype(type, OBJECTS)) === null ? null : shape.items.map(Number);
   }
 
-  /** The arrays of an attribute of the state dict, by the rest of their paths; null of an attribute of `data`. */
+  /** The arrays of an attribute that is one, or a dict of arrays, by the rest of their paths; null of any other. */
   attribute(value) {
     const array = this.arrayOf(value);
-    if (array !== null) return [['', array, value]];
-    const pairs = textPairs(value) ?? [];
-    const parts = pairs.map(([key, part]) => [`/${textSegment(key)}`, this.arrayOf(part), part]);
-    return parts.length > 0 && parts.every(([, part]) => part !== null) ? parts : null;
+    if (array !== null) return [['', array]];
+    const parts = [...new Map(pairsOf(value) ?? [])].map(([key, part]) => [key, this.arrayOf(part)]);
+    const areArrays = parts.length > 0 && parts.every(([key, part]) => typeof key === 'string' && part !== null);
+    return areArrays ? parts.map(([key, part]) => [`/${textSegment(key)}`, part]) : null;
   }
 }
 
@@ -152,84 +164,35 @@ function nonZeros(array) {
     .some((byte, at) => (isSign(at) ? byte & 0x7f : byte) !== 0));
 }
 
-/** The totals of 16.3.4: parts that are shared count each time they occur. */
-class Totals {
-  constructor(budget, arrays, size) {
-    this.budget = budget;
-    this.arrays = arrays;
-    this.parts = -size;
-    this.texts = -size;
-  }
+const isLevel = (value) => LEVELS.some((type) => value instanceof type);
 
-  add(parts, texts = 0) {
-    this.parts += parts;
-    this.texts += texts;
-    this.budget.check('pickle_nodes', this.parts);
-    this.budget.check('json_bytes', this.texts);
-  }
+/** The values directly below a level: of a call its callable, its arguments one by one, keywords and changes (13.1). */
+function partsBelow(value) {
+  if (value instanceof Dict) return value.pairs.flat();
+  const changes = (value.changes ?? []).flatMap(({ kind, values }) => (kind === 'SETITEMS' ? values.flat() : values));
+  if (!(value instanceof Call)) return value.items ?? changes;
+  const args = value.args instanceof Tuple ? value.args.items : [value.args].flat();
+  return [value.callable, ...args, value.keywords, ...changes];
+}
 
-  data(value) {
-    if (this.visit(value, 1)) return;
-    let composites = 0;
-    let hasEmptyTuple = false;
-    for (const part of compositesIn(value)) {
-      if (part instanceof Float || part instanceof ByteArray) continue;
-      if (part instanceof Tuple && part.items.length === 0) hasEmptyTuple = true;
-      else composites += 1;
+/** Compare the depth of a pickle with its limit. A value that contains itself is not entered again. */
+function checkDepth(root, budget) {
+  const heights = new Map(); // by identity; 0 while a value is open
+  const heightOf = (value, depth) => {
+    if (!isLevel(value) || heights.get(value) === 0) return 0;
+    budget.check('value_depth', depth);
+    if (!heights.has(value)) {
+      heights.set(value, 0);
+      heights.set(value, 1 + partsBelow(value).reduce((most, part) => Math.max(most, heightOf(part, depth + 1)), 0));
     }
-    this.add(COST.kept + COST.composite * (composites + Number(hasEmptyTuple)));
-  }
-
-  /** Count a value. Returns false at the first part that JSON cannot represent. */
-  visit(value, depth) {
-    this.add(1);
-    this.budget.check('json_depth', depth);
-    if (typeof value === 'string') this.add(0, [...value].length);
-    if (typeof value === 'bigint') this.integer(value < 0n ? -value : value);
-    if (value === null || typeof value !== 'object' || value instanceof Float) return true;
-    if (value instanceof List || value instanceof Tuple) return value.items.every((item) => this.visit(item, depth + 1));
-    const pairs = textPairs(value);
-    if (pairs === null) return this.isPlainScalar(value);
-    for (const [key] of pairs) this.add(0, [...key].length);
-    return pairs.every(([, part]) => this.visit(part, depth + 1));
-  }
-
-  integer(size) {
-    const bits = size === 0n ? 0 : size.toString(2).length;
-    this.add(0, Math.floor(bits / 8));
-    this.budget.check('json_digits', Math.floor(bits / BITS_PER_DIGIT));
-  }
-
-  isPlainScalar(value) {
-    const scalar = value instanceof Call ? this.arrays.tagOf(value)?.scalar : undefined;
-    return scalar !== undefined && dtype(scalar.dtype).kind !== 'complex';
-  }
+    budget.check('value_depth', depth + heights.get(value) - 1);
+    return heights.get(value);
+  };
+  heightOf(root, 1);
 }
 
-/** Compare the sizes of an object's attributes with their limits (16.3.4). */
-function checkSizes(attributes, arrays, size, budget) {
-  const totals = new Totals(budget, arrays, size);
-  const distinct = new Set();
-  let bytes = 0;
-  for (const value of attributes.values()) {
-    const found = arrays.attribute(value);
-    if (found === null) totals.data(value);
-    for (const [, array, node] of found ?? []) {
-      const length = array[ITEMS]().length;
-      bytes += distinct.has(node) ? length : (1 - COPIES) * length;
-      distinct.add(node);
-    }
-  }
-  budget.check('expanded_items', bytes);
-}
-
-/** The attributes of an object by name. */
-function attributesOf(pairs) {
-  const attributes = new Map(pairs);
-  if (!pairs.every(([key]) => typeof key === 'string')) pickleFailure('the name of an attribute is not text');
-  if (attributes.size !== pairs.length) pickleFailure('an attribute occurs twice');
-  return attributes;
-}
+/** Whether the names of attributes are texts, and none occurs twice. */
+const areNames = (pairs) => pairs.every(([name]) => typeof name === 'string') && new Map(pairs).size === pairs.length;
 
 /** The value of a lone pickle. */
 function readLonePickle(bytes, budget) {
@@ -239,5 +202,5 @@ function readLonePickle(bytes, budget) {
 }
 
 module.exports = {
-  Arrays, attributesOf, checkSizes, integersOf, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
 };

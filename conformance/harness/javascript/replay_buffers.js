@@ -3,9 +3,9 @@
 // Replay buffers (REPLAY-BUFFERS.md 18): their attributes and their episodes.
 
 const { dtype } = require('./dtypes.js');
-const { tensorFailure, unsupported } = require('./errors.js');
+const { pickleFailure, tensorFailure, unsupported } = require('./errors.js');
 const {
-  Arrays, attributesOf, checkSizes, integersOf, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
 } = require('./objects.js');
 const { textSegment } = require('./paths.js');
 const { tagInteger } = require('./tags.js');
@@ -31,27 +31,44 @@ function compareTexts(one, other) {
   return at < second.length ? first[at].codePointAt(0) - second[at].codePointAt(0) : 1;
 }
 
+/** Attributes that are checked wherever they are present. */
+const NUMBERS = ['gamma', 'her_ratio'];
+const FLAGS = ['full', 'optimize_memory_usage', 'handle_timeout_termination', 'copy_info_dict', 'online_sampling'];
+const INTEGERS = [
+  ['buffer_size', 1n], ['n_envs', 1n], ['pos', 0n], ['n_steps', 1n], ['n_sampled_goal', 0n], ['max_episode_length', 0n], ['max_episode_stored', 0n],
+  ['current_idx', 0n],
+];
+const MOST = 2n ** 63n - 1n;
+
 /** The attributes of a buffer, with the checks of 18.2 for values of each kind. */
 class Attributes {
   constructor({ pairs }, arrays) {
-    this.values = attributesOf(pairs);
+    this.values = new Map(pairs);
     this.arrays = arrays;
+    for (const name of NUMBERS.filter((one) => this.values.has(one))) this.number(name);
+    for (const name of FLAGS) this.flag(name);
+    for (const [name, least] of INTEGERS.filter(([one]) => this.values.has(one))) this.integer(name, least);
   }
 
   has(name) {
     return (this.values.get(name) ?? null) !== null;
   }
 
-  integer(name, least, most = Infinity) {
-    const number = this.arrays.numberOf(this.values.get(name) ?? null, 'integer');
-    if (number === null || number < least || number > most) tensorFailure(`${name} is not an integer in its range`);
+  number(name) {
+    return this.arrays.numberOf(this.values.get(name) ?? null) ?? tensorFailure(`${name} is not a number`);
+  }
+
+  integer(name, least, most = MOST) {
+    const number = this.number(name);
+    if (typeof number !== 'bigint' || number < least || number > most) tensorFailure(`${name} is not an integer in its range`);
     return number;
   }
 
-  flag(name, absent) {
-    if (!this.values.has(name) && absent !== undefined) return absent;
-    const flag = this.arrays.numberOf(this.values.get(name) ?? null, 'bool');
-    return flag ?? tensorFailure(`${name} is neither true nor false`);
+  /** A flag: false if it is absent. */
+  flag(name) {
+    const number = this.values.has(name) ? this.number(name) : false;
+    if (typeof number !== 'boolean' && number !== 0n && number !== 1n) tensorFailure(`${name} is neither true nor false`);
+    return Boolean(number);
   }
 
   /** The array of an attribute. */
@@ -62,8 +79,7 @@ class Attributes {
   /** The shapes of an attribute that is an array, or a dict of arrays. */
   shapes(name) {
     const value = this.values.get(name);
-    const objects = name === 'infos' ? this.arrays.objectsShape(value) : null;
-    if (objects !== null) return [objects];
+    if (name === 'infos') return [this.arrays.objectsShape(value) ?? tensorFailure('infos is not an array of objects')];
     const found = this.arrays.attribute(value) ?? tensorFailure(`${name} is neither an array nor a dict of arrays`);
     return found.map(([, { shape }]) => shape);
   }
@@ -77,7 +93,7 @@ class Attributes {
 }
 
 /** Whether a buffer keeps one observation of each row: the next one is that of the next row. */
-const sharesObservations = (attributes) => attributes.flag('optimize_memory_usage', false);
+const sharesObservations = (attributes) => attributes.flag('optimize_memory_usage');
 
 function checkSteps(attributes, rows, envs) {
   for (const name of sharesObservations(attributes) ? REQUIRED : [...REQUIRED, 'next_observations']) attributes.shapes(name);
@@ -90,12 +106,14 @@ function checkSteps(attributes, rows, envs) {
   }
 }
 
+const readFull = (attributes) => (attributes.values.has('full') ? attributes.flag('full') : tensorFailure('full is missing'));
+
 /** An ordinary buffer (18.3.1 to 3): its size and a generator of its episodes. */
 function readRows(attributes) {
   const rows = Number(attributes.integer('buffer_size', 1n));
   const envs = Number(attributes.integer('n_envs', 1n));
   const pos = Number(attributes.integer('pos', 0n, BigInt(rows) - 1n));
-  const full = attributes.flag('full');
+  const full = readFull(attributes);
   checkSteps(attributes, rows, envs);
   const dones = nonZeros(attributes.array('dones'));
   const timeouts = attributes.has('timeouts') ? nonZeros(attributes.array('timeouts')) : [];
@@ -126,7 +144,7 @@ function readEpisodes(attributes, name, budget) {
   const longest = Number(attributes.integer('max_episode_length', 1n));
   const pos = Number(attributes.integer('pos', 0n, BigInt(stored) - 1n));
   const current = Number(attributes.integer('current_idx', 0n, BigInt(longest)));
-  const full = attributes.flag('full');
+  const full = readFull(attributes);
   const parts = new Map((attributes.arrays.attribute(attributes.values.get(name)) ?? tensorFailure(`${name} is not a dict of arrays`)).map(([rest, array]) => [rest.slice(1), array]));
   for (const [part, { shape }] of parts) {
     if (!beginsWith(shape, [stored, longest]) || (FLAT_PARTS.has(part) && shape.length < 3)) tensorFailure(`the part ${part} has other axes`);
@@ -151,16 +169,25 @@ function readEpisodes(attributes, name, budget) {
   return { size: Number(lengths.reduce((sum, length) => sum + length, 0n)), episodes };
 }
 
-/** Check a buffer, and describe its episodes. */
+function isBuffer(object) {
+  const names = new Set(object?.pairs.map(([name]) => name));
+  return object !== null && (CLASSES.has(object.className) || SIGNS.every((name) => names.has(name)));
+}
+
+/** Check the buffer that a hindsight buffer filled before 1.8, if it sampled offline. */
+function checkOffline(attributes, budget) {
+  const object = readObject(attributes.values.get('replay_buffer'));
+  if (!isBuffer(object) || !areNames(object.pairs)) tensorFailure('replay_buffer is not a replay buffer');
+  readBuffer(object, attributes.arrays, budget);
+}
+
+/** Check a buffer, and find its episodes. */
 function readBuffer(object, arrays, budget) {
-  if (object === null) unsupported('a pickle of something else');
-  const names = new Set(object.pairs.map(([name]) => name));
-  if (!CLASSES.has(object.className) && !SIGNS.every((name) => names.has(name))) unsupported(`an object of ${object.className}`);
   const attributes = new Attributes(object, arrays);
-  const buffers = EPISODE_BUFFERS.filter((name) => attributes.has(name));
+  const buffers = EPISODE_BUFFERS.filter((name) => isDict(attributes.values.get(name)));
   if (buffers.length > 1) tensorFailure('a buffer has episodes twice');
   const found = buffers.length === 0 ? readRows(attributes) : readEpisodes(attributes, buffers[0], budget);
-  if (buffers.length > 0 && !attributes.flag('online_sampling', true)) readBuffer(readObject(attributes.values.get('replay_buffer')), arrays, budget);
+  if (buffers.length > 0 && attributes.values.has('online_sampling') && !attributes.flag('online_sampling')) checkOffline(attributes, budget);
   return { attributes, ...found };
 }
 
@@ -176,10 +203,12 @@ function listEpisodes(episodes, budget) {
 
 /** The output of `--replay-buffer`. */
 function describeReplayBuffer(bytes, budget) {
-  const arrays = new Arrays(budget);
-  const object = readObject(readLonePickle(bytes, budget));
-  const { attributes, size, episodes } = readBuffer(object, arrays, budget);
-  checkSizes(attributes.values, arrays, bytes.length, budget);
+  const root = readLonePickle(bytes, budget);
+  const object = readObject(root);
+  if (!isBuffer(object)) unsupported('a pickle of something else');
+  if (!areNames(object.pairs)) pickleFailure('the names of attributes are not distinct texts');
+  checkDepth(root, budget);
+  const { attributes, size, episodes } = readBuffer(object, new Arrays(budget), budget);
   return {
     replay_buffer: {
       class: object.className,
@@ -189,7 +218,7 @@ function describeReplayBuffer(bytes, budget) {
       full: attributes.flag('full'),
       size,
       optimize_memory_usage: sharesObservations(attributes),
-      handle_timeout_termination: attributes.flag('handle_timeout_termination', false),
+      handle_timeout_termination: attributes.flag('handle_timeout_termination'),
       episodes: listEpisodes(episodes, budget),
       arrays: attributes.listed(),
     },
