@@ -175,9 +175,12 @@ class _ByRow:
         for name, info in self._arrays.items():
             if any(_belongs(name, attribute) for attribute in _ROWS) and not self._has_rows(name, info):
                 refuse(f"expected {quote(name)} of a shape that begins with {axes}, got {info.shape}")
-        for name in ("rewards", "dones", "timeouts"):
-            if name in self._arrays and self._arrays[name].shape != axes:
-                refuse(f"expected {name} of shape {axes}, got {self._arrays[name].shape}")
+        for name, info in self._arrays.items():
+            attribute = name.partition("/")[0]
+            if attribute in ("rewards", "dones", "timeouts") and info.shape != axes:
+                refuse(f"expected {quote(name)} of shape {axes}, got {info.shape}")
+            if name != attribute and attribute in ("dones", "timeouts"):
+                refuse(f"expected an array as {attribute}, got a dict of arrays")
         infos = attributes.get("infos")
         if infos is not None and not (isinstance(infos, ObjectArray) and infos.shape[:2] == axes):
             refuse(f"expected an array of objects of shape {axes} as infos")
