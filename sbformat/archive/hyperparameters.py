@@ -129,7 +129,7 @@ def class_reference(value: object) -> str | None:
     return str(tree) if isinstance(tree, pkl.Global) else None
 
 
-_SBX_CLASS: Final = r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+"
+_SBX_CLASS: Final = r"(?s:<class 'sbx\.(?P<package>[^.]+)\..+'>|sbx\.(?P<module>[^.]+)\..+)"
 _SBX_NAMES: Final = {name.lower(): name for name in ALGORITHMS}
 
 

@@ -12,8 +12,8 @@ const { asciiText } = require('./pickle_text.js');
 const ENTROPY_OPTIMIZER = 'ent_coef_optimizer.pth';
 const PPO_POLICIES = new Set(['stable_baselines3.common.policies', 'stable_baselines3.ppo.policies']);
 const MOST_BYTES = 4096; // of a blob that refers to a class
-const SBX = /^sbx(\.|$)/;
-const SBX_TYPE = /^<class 'sbx\./;
+const SBX = /^sbx\.[^.]+\.[^]+$/;
+const SBX_TYPE = /^<class 'sbx\.[^.]+\.[^]+'>$/;
 
 /** Names, and keys that are all in `data`. The first row that matches applies. */
 const ROWS = [
@@ -49,12 +49,12 @@ const BY_MODULE = new Map([
 const certainly = (algorithm) => ({ algorithm, certain: true });
 const perhaps = (algorithm) => ({ algorithm, certain: false });
 
-/** The module of the class that a blob refers to; null for any other blob, and for one that is refused. */
-function moduleOf(blob, budget) {
+/** The class that a blob refers to; null for any other blob, and for one that is refused. */
+function classOf(blob, budget) {
   if (blob === undefined || blob.length > MOST_BYTES) return null;
   try {
     const { result } = readWholePickle(blob, budget, asciiText);
-    return result instanceof Global ? result.module : null;
+    return result instanceof Global ? result : null;
   } catch (error) {
     if (error instanceof Refusal) return null;
     throw error;
@@ -92,8 +92,9 @@ function readValue(value, key, budget) {
 function inferAlgorithm(entries, budget) {
   const { dict } = entries.has('data') ? parseObject(entries.get('data')(), budget) : { dict: [] };
   const values = new Map(dict.map(([key, value]) => [key, readValue(value, key, budget)]));
-  const module = moduleOf(values.get('policy_class')?.blob, budget);
-  if (SBX.test(module ?? '') || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
+  const policyClass = classOf(values.get('policy_class')?.blob, budget);
+  const module = policyClass?.module;
+  if (SBX.test(`${module}.${policyClass?.name}`) || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
   const [name] = ROWS.find(([, keys]) => keys.every((key) => values.has(key))) ?? [null];
   if (name === null) return inferByModule(module, entries);
   return EXCEPTIONS.has(name) ? EXCEPTIONS.get(name)(values, module) : certainly(name);
