@@ -36,7 +36,9 @@ def vectors() -> Iterator[Vector]:
 def reference(module: str, name: str) -> bytes:
     """The pickle of a reference to a class."""
     texts = [text.encode() for text in (module, name)]
-    sizes = [b"\x8c" + bytes([len(text)]) if len(text) < 256 else b"X" + len(text).to_bytes(4, "little") for text in texts]
+    sizes = [
+        b"\x8c" + bytes([len(text)]) if len(text) < 256 else b"X" + len(text).to_bytes(4, "little") for text in texts
+    ]
     return b"\x80\x04" + b"".join(size + text for size, text in zip(sizes, texts)) + b"\x93."
 
 
@@ -80,7 +82,10 @@ def by_keys() -> Iterator[Vector]:
             f"algorithm-0.6-{epochs}-epochs", old, expected_algorithm(name, certain=False), "--algorithm"
         )
     yield rule.accepts(
-        "algorithm-0.6-true-epochs", document({"n_epochs": True, "_current_progress": 0.5}), expected_algorithm("PPO", certain=False), "--algorithm"
+        "algorithm-0.6-true-epochs",
+        document({"n_epochs": True, "_current_progress": 0.5}),
+        expected_algorithm("PPO", certain=False),
+        "--algorithm",
     )
     rule = Rule(
         "4.3", "TD3 with `policy_delay` 1 and `target_noise_clip` 0, the fixed values of DDPG: DDPG, not certain."

@@ -266,7 +266,13 @@ def numbers() -> Iterator[Vector]:
     yield refuses(rule, "full-one-float", {**whole, "full": 1.0})
     one = {name: sample_array("i8", value, shape=()) for name, value in of_numpy.items()}
     yield accepts(
-        rule, "numbers-without-axes", {**whole, **one}, UNENDED, **of_numpy, size=3, arrays=expected_arrays(arrays(whole) | one)
+        rule,
+        "numbers-without-axes",
+        {**whole, **one},
+        UNENDED,
+        **of_numpy,
+        size=3,
+        arrays=expected_arrays(arrays(whole) | one),
     )
     for name, (least, below) in {"n_steps": (1, 0), "n_sampled_goal": (0, -1), "current_idx": (0, -1)}.items():
         label = name.replace("_", "-")
@@ -319,13 +325,20 @@ def axes() -> Iterator[Vector]:
     yield refuses(
         rule, "observations-without-environments", {**attributes(1), "observations": sample_array("f4", *range(4))}
     )
-    rule = Rule("18.2", "Each of them that is present and not None is an array of numbers (13.2), `infos` one of objects;")
+    rule = Rule(
+        "18.2", "Each of them that is present and not None is an array of numbers (13.2), `infos` one of objects;"
+    )
     for name in ("timeouts", "ep_start", "ep_length", "infos"):
         label = name.replace("_", "-")
         yield accepts(rule, f"{label}-none", {**whole, name: None}, UNENDED)
         yield refuses(rule, f"{label}-text", {**whole, name: "x"})
         if name != "infos":
             yield refuses(rule, f"{label}-objects", {**whole, name: objects((ROWS, ENVS), *[0] * 8)})
+    whole_pickle = pickled(BUFFER, whole)
+    state = b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\0"  # the end of that of a dtype, before TUPLE
+    yield rule.refuses(
+        "buffer-dtype-of-a-frozenset", whole_pickle.replace(state + b"t", state + b"\x91", 1), TENSOR, ASKED
+    )
     yield refuses(rule, "infos-numbers", {**whole, "infos": steps()})
     yield refuses(rule, "timeouts-two", {**whole, "timeouts": SampleArray("b1", (ROWS, ENVS), bytes([2] * 8))})
     rule = Rule("18.2", "all but `infos`, `dones` and `timeouts` may also be a dict of such arrays with text keys.")
@@ -447,7 +460,9 @@ def other_forms() -> Iterator[Vector]:
         "own-without-pos": instance(OWN, {name: value for name, value in inner.items() if name != "pos"}),
     }.items():  # fmt: skip
         yield refuses(rule, f"offline-{label}", {**offline, "replay_buffer": value}, cls=HER)
-    yield accepts(rule, "online-none", {**episodic(), "online_sampling": True, "replay_buffer": None}, found, cls=HER, size=2)
+    yield accepts(
+        rule, "online-none", {**episodic(), "online_sampling": True, "replay_buffer": None}, found, cls=HER, size=2
+    )
 
 
 def written_buffer(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:

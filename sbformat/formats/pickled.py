@@ -331,7 +331,7 @@ class PickledArchive(SingleFileArchive):
         return None
 
     def attribute_object(self, name: str, kind: Kind) -> Instance | None:
-        """Return the object of a kind that an attribute of the root is, its class known or not; None if it is another value."""
+        """Return the object of a kind, of any class, that an attribute of the root is; None if it is another value."""
         node = next((part for key, part in attributes_of(self._pickle.value) if key == name), None)
         if _kind_of_object(node) != kind or not _has_names(node):
             return None

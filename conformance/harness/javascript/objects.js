@@ -131,7 +131,7 @@ class Arrays {
     const [version, shape, type, isFortran, items] = state.items;
     const isState = version === 1n && [true, false, 0n, 1n].includes(isFortran) && items instanceof List && shape instanceof Tuple && shape.items.every(isCount);
     if (!isState || shape.items.length > MAX_RANK || countItems(shape.items) !== BigInt(items.items.length)) return null;
-    return attempt(() => readDtype(type, OBJECTS)) === null ? null : shape.items.map(Number);
+    return type?.changes?.length !== 1 || attempt(() => readDtype(type, OBJECTS)) === null ? null : shape.items.map(Number);
   }
 
   /** The arrays of an attribute that is one, or a dict of arrays, by the rest of their paths; null of any other. */
