@@ -181,8 +181,8 @@ class _ByRow:
                 refuse(f"expected {quote(name)} of shape {axes}, got {info.shape}")
             if name != attribute and attribute in ("dones", "timeouts"):
                 refuse(f"expected an array as {attribute}, got a dict of arrays")
-        infos = attributes.get("infos")
-        if infos is not None and not (isinstance(infos, ObjectArray) and infos.shape[:2] == axes):
+        texts = attributes.get("infos")
+        if texts is not None and not (isinstance(texts, ObjectArray) and texts.shape[:2] == axes):
             refuse(f"expected an array of objects of shape {axes} as infos")
 
     def _has_rows(self, name: str, info: ArrayInfo) -> bool:
