@@ -33,11 +33,23 @@ def vectors() -> Iterator[Vector]:
     yield from by_policy()
 
 
+def reference(module: str, name: str) -> bytes:
+    """The pickle of a reference to a class."""
+    texts = [text.encode() for text in (module, name)]
+    sizes = [
+        b"\x8c" + bytes([len(text)]) if len(text) < 256 else b"X" + len(text).to_bytes(4, "little") for text in texts
+    ]
+    return b"\x80\x04" + b"".join(size + text for size, text in zip(sizes, texts)) + b"\x93."
+
+
+def serialized(pickle: bytes) -> dict[str, str]:
+    """A pickle of a class as a value of ``data``."""
+    return {":type:": "<class 'abc.ABCMeta'>", ":serialized:": base64.b64encode(pickle).decode("ascii")}
+
+
 def blob(module: str, name: str) -> dict[str, str]:
     """A reference to a class, as SB3 saves it."""
-    raw = [text.encode() for text in (module, name)]
-    pickle = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(text)]) + text for text in raw) + b"\x93."
-    return {":type:": "<class 'abc.ABCMeta'>", ":serialized:": base64.b64encode(pickle).decode("ascii")}
+    return serialized(reference(module, name))
 
 
 def document(values: dict[str, Any]) -> bytes:
@@ -69,6 +81,12 @@ def by_keys() -> Iterator[Vector]:
         yield rule.accepts(
             f"algorithm-0.6-{epochs}-epochs", old, expected_algorithm(name, certain=False), "--algorithm"
         )
+    yield rule.accepts(
+        "algorithm-0.6-true-epochs",
+        document({"n_epochs": True, "_current_progress": 0.5}),
+        expected_algorithm("PPO", certain=False),
+        "--algorithm",
+    )
     rule = Rule(
         "4.3", "TD3 with `policy_delay` 1 and `target_noise_clip` 0, the fixed values of DDPG: DDPG, not certain."
     )
@@ -92,6 +110,18 @@ def by_policy() -> Iterator[Vector]:
     ):
         made = document({"n_epochs": 10, "policy_class": blob(module, "Policy")})
         yield rule.accepts(f"algorithm-{label}", made, expected_algorithm(name, certain=certain), "--algorithm")
+    rule = Rule("4.3", "Any other blob under that key, and one that section 5 refuses, names no class")
+    pickle = reference("stable_baselines3.common.policies", "Policy")
+    long = reference("stable_baselines3.common.policies", "P" * (4096 - len(pickle) + len("Policy") - 3))
+    for label, raw, certain in (
+        ("cut", pickle[:-1], False), ("behind", pickle + b"x", False), ("tuple", pickle[:-1] + b"\x85.", False), ("long", long, True),
+        ("too-long", long[:-1] + b"N0.", False),
+    ):  # fmt: skip
+        made = document({"n_epochs": 10, "policy_class": serialized(raw)})
+        yield rule.accepts(f"algorithm-policy-{label}", made, expected_algorithm("PPO", certain=certain), "--algorithm")
+    rule = Rule("4.3", "but everything in `data` follows section 3:")
+    broken = document({"n_epochs": 10, "learning_rate": {":serialized:": 5}})
+    yield rule.refuses("algorithm-beside-broken-blob", broken, "data failure", "--algorithm")
     rule = Rule("4.3", "If no row matches, the module of `policy_class` names the algorithm")
     for module, name, certain in (
         ("stable_baselines3.sac.policies", "SAC", True), ("sb3_contrib.tqc.policies", "TQC", True),

@@ -125,6 +125,7 @@ def vectors() -> Iterator[Vector]:
     yield from numbers()
     yield from axes()
     yield from hindsight()
+    yield from other_forms()
     yield from orders()
     yield from ends()
     yield from shared_observations()
@@ -257,6 +258,48 @@ def numbers() -> Iterator[Vector]:
         yield refuses(rule, f"pos-{label}", {**whole, "pos": value})
     for label, odd in {"two": 2, "half": 0.5, "text": "yes", "none": None}.items():
         yield refuses(rule, f"full-{label}", {**whole, "full": odd})
+    rule = Rule(
+        "18.2",
+        "The integers 1 and 0 are accepted as true and false, and an array of shape () as its number. Integers are below 2^63.",
+    )
+    yield accepts(rule, "full-one", {**whole, "full": 1}, [[0, 3, 4, UNFINISHED], [1, 3, 4, UNFINISHED]], full=True)
+    yield refuses(rule, "full-one-float", {**whole, "full": 1.0})
+    one = {name: sample_array("i8", value, shape=()) for name, value in of_numpy.items()}
+    yield accepts(
+        rule,
+        "numbers-without-axes",
+        {**whole, **one},
+        UNENDED,
+        **of_numpy,
+        size=3,
+        arrays=expected_arrays(arrays(whole) | one),
+    )
+    for name, (least, below) in {"n_steps": (1, 0), "n_sampled_goal": (0, -1), "current_idx": (0, -1)}.items():
+        label = name.replace("_", "-")
+        yield accepts(rule, f"{label}-least", {**whole, name: least}, UNENDED)
+        yield refuses(rule, f"{label}-below", {**whole, name: below})
+        yield accepts(rule, f"{label}-most", {**whole, name: 2**63 - 1}, UNENDED)
+        yield refuses(rule, f"{label}-above", {**whole, name: 2**63})
+    rule = Rule("18.2", "`gamma` and `her_ratio` are numbers;")
+    for name in ("gamma", "her_ratio"):
+        label = name.replace("_", "-")
+        yield accepts(rule, f"{label}-numpy", {**whole, name: scalar(pack_items("f4", 0.5), "f4")}, UNENDED)
+        yield refuses(rule, f"{label}-none", {**whole, name: None})
+    rule = Rule("18.2", "`copy_info_dict` and `online_sampling` are true or false.")
+    for name in ("handle_timeout_termination", "copy_info_dict", "online_sampling"):
+        label = name.replace("_", "-")
+        yield accepts(rule, f"{label}-false", {**whole, name: False}, UNENDED)
+        yield refuses(rule, f"{label}-none", {**whole, name: None})
+    rule = Rule("13.1", "The limit `value_depth` applies to the whole pickle, whether its parts are recognized or not.")
+    for label, levels in {"at": 200 - 2, "above": 200 - 1}.items():  # below the object and its attributes
+        deep: Any = []
+        for _ in range(levels - 1):
+            deep = [deep]
+        named = f"depth-{label}"
+        if label == "at":
+            yield accepts(rule, named, {**whole, "mine": deep}, UNENDED)
+        else:
+            yield refuses(rule, named, {**whole, "mine": deep}, PASSED)
 
 
 def axes() -> Iterator[Vector]:
@@ -282,6 +325,29 @@ def axes() -> Iterator[Vector]:
     yield refuses(
         rule, "observations-without-environments", {**attributes(1), "observations": sample_array("f4", *range(4))}
     )
+    rule = Rule(
+        "18.2", "Each of them that is present and not None is an array of numbers (13.2), `infos` one of objects;"
+    )
+    for name in ("timeouts", "ep_start", "ep_length", "infos"):
+        label = name.replace("_", "-")
+        yield accepts(rule, f"{label}-none", {**whole, name: None}, UNENDED)
+        yield refuses(rule, f"{label}-text", {**whole, name: "x"})
+        if name != "infos":
+            yield refuses(rule, f"{label}-objects", {**whole, name: objects((ROWS, ENVS), *[0] * 8)})
+    whole_pickle = pickled(BUFFER, whole)
+    state = b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\0"  # the end of that of a dtype, before TUPLE
+    yield rule.refuses(
+        "buffer-dtype-of-a-frozenset", whole_pickle.replace(state + b"t", state + b"\x91", 1), TENSOR, ASKED
+    )
+    yield refuses(rule, "infos-numbers", {**whole, "infos": steps()})
+    yield refuses(rule, "timeouts-two", {**whole, "timeouts": SampleArray("b1", (ROWS, ENVS), bytes([2] * 8))})
+    rule = Rule("18.2", "all but `infos`, `dones` and `timeouts` may also be a dict of such arrays with text keys.")
+    for name in ("rewards", "ep_start"):
+        yield accepts(rule, f"{name.replace('_', '-')}-by-key", {**whole, name: {"a": steps()}}, UNENDED)
+    for name in ("dones", "timeouts"):
+        yield refuses(rule, f"{name}-by-key", {**whole, name: {"a": steps()}})
+    yield refuses(rule, "observations-in-part", {**whole, "observations": {"a": counting_steps(0), "b": None}})
+    yield accepts(rule, "own-in-part", {**whole, "mine": {"b": None}}, UNENDED)
     rule = Rule("18.2", "`rewards`, `dones` and `timeouts` have no other axes.")
     for name in ("rewards", "dones", "timeouts"):
         yield refuses(rule, f"{name}-rows", {**whole, name: sample_array("f4", *[0] * 6, shape=(3, 2))})
@@ -375,6 +441,28 @@ def hindsight() -> Iterator[Vector]:
     rule = Rule("18.2", "Its other arrays are inherited from the base class, have no meaning, and may be missing.")
     left = {**whole, "observations": sample_array("f4", 1), "rewards": sample_array("f4", 2, 3)}
     yield accepts(rule, "episodes-beside-others", left, found, cls=HER, size=2)
+
+
+def other_forms() -> Iterator[Vector]:
+    rule = Rule("18.2", "Every buffer whose `_buffer` or `buffer` is a dict has this form, whatever its class.")
+    found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]
+    yield accepts(rule, "episodes-of-another-class", episodic(), found, cls=DICT_BUFFER, size=2)
+    yield refuses(rule, "episodes-of-an-empty-dict", {**episodic(), "_buffer": {}}, cls=HER)
+    yield refuses(rule, "episodes-twice", {**episodic(), "buffer": {}}, cls=HER)
+    yield accepts(rule, "rows-beside-a-list", {**attributes(), "_buffer": []}, UNENDED)
+    rule = Rule("18.2", "If its `online_sampling` is false, its `replay_buffer` is an object by this section too.")
+    offline = {**episodic(), "online_sampling": False}
+    inner = {name: tree(value) for name, value in attributes(1).items()}
+    own = instance(OWN, inner)
+    yield accepts(rule, "offline-of-ones-own", {**offline, "replay_buffer": own}, found, cls=HER, size=2)
+    for label, value in {
+        "absent": ABSENT, "none": None, "statistics": running_mean(0.5, 2.0),
+        "own-without-pos": instance(OWN, {name: value for name, value in inner.items() if name != "pos"}),
+    }.items():  # fmt: skip
+        yield refuses(rule, f"offline-{label}", {**offline, "replay_buffer": value}, cls=HER)
+    yield accepts(
+        rule, "online-none", {**episodic(), "online_sampling": True, "replay_buffer": None}, found, cls=HER, size=2
+    )
 
 
 def written_buffer(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from conformance.runner.vectors import list_features, list_implementations
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -35,11 +37,6 @@ def describe_expectation(vector: Vector) -> str:
     if vector["kind"] == "encode":
         return "encode"
     return vector.get("outcome", "predicted" if vector["kind"] == "policy" else "accepted")
-
-
-def list_features(vector: Vector) -> list[str]:
-    """Return the features that a vector needs; ``core`` if it needs none."""
-    return vector.get("features") or ["core"]
 
 
 def list_chapter(vector: Vector) -> list[str]:
@@ -72,6 +69,9 @@ def print_text(results: Sequence[Result], *, totals: bool) -> None:
     print_table("", {**expected, **count_states(results, lambda _: ["all"])})
     for reason, count in Counter(result.skipped_for for result in results if result.skipped_for).items():
         print(f"skipped: {count} {SKIPPED_FOR[reason]}")
+    alone = sum(len(list_implementations(result.vector)) < 2 for result in results)
+    if alone:
+        print(f"one implementation only: {alone}, whose results were checked by that one and by hand alone")
 
 
 def sort_rows(rows: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from conformance.runner.reports import describe_expectation, list_features
-from conformance.runner.vectors import CONFORMANCE, list_files, read_vectors, write_files
+from conformance.runner.reports import describe_expectation
+from conformance.runner.vectors import list_features, list_files, read_features, read_vectors, write_files
 
 if TYPE_CHECKING:
     import argparse
@@ -48,19 +47,13 @@ def is_selected(vector: Vector, options: argparse.Namespace) -> bool:
     )
 
 
-def read_features() -> dict[str, tuple[str, str, int | None]]:
-    """Read section, description and level of each feature."""
-    with open(os.path.join(CONFORMANCE, "features.json"), "rb") as file:
-        features: dict[str, tuple[str, str, int | None]] = json.load(file)
-    return features
-
-
 def print_features(vectors: Sequence[Vector]) -> None:
     """Print the features that vectors need, with the number of vectors, the section and a description."""
     counts = Counter(feature for vector in vectors for feature in list_features(vector))
-    for name, (section, description, _) in read_features().items():
+    for name, feature in read_features().items():
         if counts[name]:
-            print(f"{name:16}{counts[name]:>6}  {section:8}{description}")
+            alone = " (one implementation only)" if len(feature.implementations) < 2 else ""
+            print(f"{name:16}{counts[name]:>6}  {feature.section:8}{feature.description}{alone}")
 
 
 def print_vectors(vectors: Sequence[Vector]) -> None:

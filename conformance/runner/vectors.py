@@ -8,7 +8,7 @@ import os
 import tempfile
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +29,43 @@ LAYERS: Final = {
 
 Vector = dict[str, Any]
 """One line."""
+
+
+class Feature(NamedTuple):
+    """A row of ``features.json``."""
+
+    section: str
+    description: str
+    level: int | None
+    """The lowest level of conformance that has it; None if it is independent of the levels."""
+    implementations: list[str]
+    """The folders of ``harness`` whose decoder, or encoder, has it."""
+
+
+@cache
+def read_features() -> dict[str, Feature]:
+    """Read the features by name."""
+    with open(os.path.join(CONFORMANCE, "features.json"), "rb") as file:
+        return {name: Feature(*row) for name, row in json.load(file).items()}
+
+
+def list_features(vector: Vector) -> list[str]:
+    """Return the features that a vector needs; ``core`` if it needs none."""
+    return vector.get("features") or ["core"]
+
+
+def list_implementations(vector: Vector) -> list[str]:
+    """Return the folders of ``harness`` that have all features of a vector, and an encoder if it is for one."""
+    features = read_features()
+    able = [name for name in features["core"].implementations if vector["kind"] != "encode" or _has_encoder(name)]
+    return [
+        name for name in able if all(name in features[feature].implementations for feature in list_features(vector))
+    ]
+
+
+@cache
+def _has_encoder(implementation: str) -> bool:
+    return any(name.startswith("encode.") for name in os.listdir(os.path.join(CONFORMANCE, "harness", implementation)))
 
 
 def list_sections(folder: str = FOLDER) -> list[str]:

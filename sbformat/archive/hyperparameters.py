@@ -129,7 +129,7 @@ def class_reference(value: object) -> str | None:
     return str(tree) if isinstance(tree, pkl.Global) else None
 
 
-_SBX_CLASS: Final = r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+"
+_SBX_CLASS: Final = r"(?s:<class 'sbx\.(?P<package>[^.]+)\..+'>|sbx\.(?P<module>[^.]+)\..+)"
 _SBX_NAMES: Final = {name.lower(): name for name in ALGORITHMS}
 
 
@@ -179,7 +179,7 @@ DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fi
 def is_ddpg(data: Mapping[str, Any]) -> bool:
     """Return whether the settings of a TD3 are those that DDPG fixes."""
     ddpg = ALGORITHMS["DDPG"]
-    return all(data.get(key) == ddpg.defaults[key] for key in ddpg.fixes)
+    return all(data.get(key) == ddpg.defaults[key] and type(data[key]) is not bool for key in ddpg.fixes)
 
 
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
@@ -192,7 +192,8 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         certain = by_class == "PPO"
         if changes.MARK_OF_0_6 in data:
             certain = False
-            name = "A2C" if data.get("n_epochs") == 1 else "PPO"
+            epochs = data.get("n_epochs")
+            name = "A2C" if epochs == 1 and epochs is not True else "PPO"
             old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
             evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
         elif not certain:

@@ -100,9 +100,13 @@ def require_distinct_names(root: object) -> None:
         _check_names(root)
 
 
-def _check_names(root: object) -> None:
+def _has_names(root: object) -> bool:
     names = [key for key, _ in attributes_of(root)]
-    if not all(type(name) is str for name in names) or len({*names}) != len(names):
+    return all(type(name) is str for name in names) and len({*names}) == len(names)
+
+
+def _check_names(root: object) -> None:
+    if not _has_names(root):
         raise PickleError("expected distinct texts as the names of its attributes")
 
 
@@ -315,13 +319,23 @@ class PickledArchive(SingleFileArchive):
     @property
     def value(self) -> Any:
         """What the pickle means (VALUES.md 13); an object of a class that is not known by its attributes, too."""
-        value, decoder = self._understood()
-        if isinstance(value, Call):
-            made = class_of(value)
-            attributes = decoder.make_dict(attributes_of(value))
-            if made is not None and type(attributes) is dict and all(type(key) is str for key in attributes):
-                return Instance(Reference(*made.pair), attributes)
-        return value
+        value = self._understood()[0]
+        return (self._object(value) or value) if isinstance(value, Call) else value
+
+    def _object(self, node: object) -> Instance | None:
+        """Return an object that consists of its attributes, of any class."""
+        made = class_of(node)
+        attributes = self._understood()[1].make_dict(attributes_of(node))
+        if made is not None and type(attributes) is dict and all(type(key) is str for key in attributes):
+            return Instance(Reference(*made.pair), attributes)
+        return None
+
+    def attribute_object(self, name: str, kind: Kind) -> Instance | None:
+        """Return the object of a kind, of any class, that an attribute of the root is; None if it is another value."""
+        node = next((part for key, part in attributes_of(self._pickle.value) if key == name), None)
+        if _kind_of_object(node) != kind or not _has_names(node):
+            return None
+        return self._object(node)
 
     @property
     def data(self) -> Mapping[str, Any]:

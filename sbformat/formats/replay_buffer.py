@@ -92,7 +92,7 @@ def read_flag(attributes: dict[str, Any], name: str, *, default: bool | None = N
     if default is not None and name not in attributes:
         return default
     found = read_number(attributes, name)
-    if found not in (0, 1):
+    if isinstance(found, float) or found not in (0, 1):
         refuse(f"expected a bool as {name}")
     return bool(found)
 
@@ -167,16 +167,23 @@ class _ByRow:
         for attribute in (*_REQUIRED, *(() if self._is_shared else (_NEXT,))):
             if not any(_belongs(name, attribute) for name in self._arrays):
                 refuse(f"expected an array as {attribute}")
+        for attribute in _ROWS:
+            is_array = any(_belongs(name, attribute) for name in self._arrays)
+            if attributes.get(attribute) is not None and not is_array:
+                refuse(f"expected an array, or a dict of arrays, as {attribute}")
         axes = (self._rows, self._envs)
         for name, info in self._arrays.items():
             if any(_belongs(name, attribute) for attribute in _ROWS) and not self._has_rows(name, info):
                 refuse(f"expected {quote(name)} of a shape that begins with {axes}, got {info.shape}")
-        for name in ("rewards", "dones", "timeouts"):
-            if name in self._arrays and self._arrays[name].shape != axes:
-                refuse(f"expected {name} of shape {axes}, got {self._arrays[name].shape}")
+        for name, info in self._arrays.items():
+            attribute = name.partition("/")[0]
+            if attribute in ("rewards", "dones", "timeouts") and info.shape != axes:
+                refuse(f"expected {quote(name)} of shape {axes}, got {info.shape}")
+            if name != attribute and attribute in ("dones", "timeouts"):
+                refuse(f"expected an array as {attribute}, got a dict of arrays")
         texts = attributes.get("infos")
-        if isinstance(texts, ObjectArray) and texts.shape[:2] != axes:
-            refuse(f"expected infos of shape {axes}, got {texts.shape}")
+        if texts is not None and not (isinstance(texts, ObjectArray) and texts.shape[:2] == axes):
+            refuse(f"expected an array of objects of shape {axes} as infos")
 
     def _has_rows(self, name: str, info: ArrayInfo) -> bool:
         return info.shape[:2] == (self._rows, self._envs) or self._lacks_envs(name, info)
@@ -548,9 +555,9 @@ def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT
 def replay_buffer_of(archive: Archive) -> ReplayBuffer:
     """Return the replay buffer in an archive that :func:`sbformat.read` returned."""
     value = _buffer_in(archive)
-    if value is None:
+    if value is None or not isinstance(archive, PickledArchive):
         refuse_unsupported(f"expected a replay buffer, got a file of the kind {archive.format} or an unknown class")
-    return _make_buffer(value, archive.limits)
+    return _make_buffer(value, archive)
 
 
 def is_of_sb3(archive: Archive) -> bool:
@@ -564,11 +571,12 @@ def _buffer_in(archive: Archive) -> Instance | None:
     return value if isinstance(value, Instance) else None
 
 
-def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
+def _make_buffer(value: Instance, archive: PickledArchive) -> ReplayBuffer:
     attributes = value.attributes
     infos = _arrays(attributes)
     layout = find_layout(attributes, infos)
-    offline = attributes.get("replay_buffer")
+    hindsight = _hindsight(attributes)
+    is_offline = isinstance(layout, _ByEpisode) and hindsight.online_sampling is False
     return ReplayBuffer(
         type=value.type,
         is_known=find(value.type.pair).is_plain,
@@ -582,25 +590,32 @@ def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
         handle_timeout_termination=read_flag(attributes, "handle_timeout_termination", default=False),
         n_steps=_read_any(read_int, attributes, "n_steps", 1),
         gamma=_read_any(read_number, attributes, "gamma"),
-        hindsight=_hindsight(attributes) if "her_ratio" in attributes else None,
-        offline=_make_buffer(offline, limits) if isinstance(offline, Instance) else None,
+        hindsight=hindsight if "her_ratio" in attributes else None,
+        offline=_offline(archive) if is_offline else None,
         arrays=Lazy({name: name for name in infos}, lambda name: np.asarray(infos[name].to_numpy()), "array"),
         infos=infos,
-        limits=limits,
+        limits=archive.limits,
         layout=layout,
     )
 
 
+def _offline(archive: PickledArchive) -> ReplayBuffer:
+    found = archive.attribute_object("replay_buffer", "replay-buffer")
+    if found is None:
+        refuse("expected a replay buffer as replay_buffer, because it sampled offline")
+    return _make_buffer(found, archive)
+
+
 def _arrays(attributes: dict[str, Any]) -> dict[str, ArrayInfo]:
-    """Return the arrays by name; those in a dict by the names of the dict and the array."""
+    """Return the arrays by name; those in a dict of arrays by the names of the dict and the array."""
     found: dict[str, ArrayInfo] = {}
     for name, value in attributes.items():
         if isinstance(value, ArrayInfo) and not value.is_scalar:
             found[segment(name)] = value
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                if type(key) is str and isinstance(part, ArrayInfo) and not part.is_scalar:
-                    found[f"{segment(name)}/{segment(key)}"] = part
+        elif isinstance(value, dict) and all(
+            type(key) is str and isinstance(part, ArrayInfo) and not part.is_scalar for key, part in value.items()
+        ):
+            found |= {f"{segment(name)}/{segment(key)}": part for key, part in value.items()}
     return found
 
 
@@ -614,7 +629,7 @@ def _hindsight(attributes: dict[str, Any]) -> Hindsight:
     return Hindsight(
         goal_selection_strategy=strategy.value if isinstance(strategy, EnumMember) else strategy,
         n_sampled_goal=_read_any(read_int, attributes, "n_sampled_goal", 0),
-        her_ratio=read_number(attributes, "her_ratio"),
+        her_ratio=_read_any(read_number, attributes, "her_ratio"),
         copy_info_dict=_read_any(read_flag, attributes, "copy_info_dict"),
         online_sampling=_read_any(read_flag, attributes, "online_sampling"),
         max_episode_length=_read_any(read_int, attributes, "max_episode_length", 0),

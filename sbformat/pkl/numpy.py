@@ -180,7 +180,7 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
         and value.how == "REDUCE"
         and isinstance(value.func, Global)
         and not value.func.updates
-        and isinstance(value.args, tuple)
+        and type(value.args) is tuple
     )
 
 
@@ -249,7 +249,7 @@ def _dtype_state(call: _Reduced) -> tuple[Any, ...] | None:
     if len(args) < 3 or not args[2]:
         _refuse("a numpy dtype has a state that numpy ignores, as it is not a copy")
     state = updates[0].value
-    if not isinstance(state, tuple) or len(state) not in (8, 9):
+    if type(state) is not tuple or len(state) not in (8, 9):
         _refuse("a numpy dtype has an unknown state")
     if type(state[0]) is not int or state[0] not in (3, 4):
         _refuse("a numpy dtype has an unknown version")
@@ -332,7 +332,7 @@ def is_object_array(call: Call) -> bool:
     """Return whether a ``_reconstruct`` creates an array of Python objects."""
     updates = call.updates or []
     state = updates[0].value if len(updates) == 1 else None
-    return isinstance(state, tuple) and len(state) == 5 and is_object_dtype(state[2])
+    return type(state) is tuple and len(state) == 5 and is_object_dtype(state[2])
 
 
 def is_object_dtype(value: object) -> bool:
@@ -427,7 +427,7 @@ def _array_state(call: _Reduced) -> tuple[Any, ...]:
     if args[0].pair != NUMPY_NDARRAY:
         _refuse(f"{quote(args[0])} is not numpy's class of arrays", UnsupportedError)
     state = updates[0].value
-    if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
+    if type(state) is not tuple or len(state) != 5 or not is_flag(state[3]):
         _refuse("a numpy array has an unknown state")
     if type(state[0]) is not int or state[0] != 1:
         _refuse("a numpy array has an unknown version")
@@ -479,7 +479,7 @@ def _checked(
 
 def checked_numel(shape: object, itemsize: int) -> int:
     """Return the number of items of a shape that numpy can represent."""
-    if not isinstance(shape, tuple) or len(shape) > _RANK:
+    if type(shape) is not tuple or len(shape) > _RANK:
         _refuse("a numpy array has an unknown shape")
     numel, extent = 1, itemsize
     for length in shape:

@@ -193,7 +193,7 @@ def flag(value: object, what: str) -> bool:
 
 def whole_numbers(value: object, what: str) -> tuple[int, ...]:
     """Return a shape or strides that are whole numbers."""
-    if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
+    if type(value) is not tuple or any(type(item) is not int or not 0 <= item < INT64 for item in value):
         refuse(f"expected a tuple of integers >= 0 as a {what}, got another value")
     return value
 

@@ -22,9 +22,20 @@ import jsonschema
 import pytest
 
 from conformance import run
-from conformance.runner.commands import Batch, Crash, Request, SingleRuns, supports_batch
+from conformance.runner.checks import Commands, judge
+from conformance.runner.commands import Batch, Crash, Request, SingleRuns, open_command, supports_batch
 from conformance.runner.comparison import compare_predictions
-from conformance.runner.vectors import decode_file, list_arguments, list_files, read_vector, read_vectors
+from conformance.runner.vectors import (
+    Vector,
+    decode_file,
+    list_arguments,
+    list_features,
+    list_files,
+    list_implementations,
+    read_features,
+    read_vector,
+    read_vectors,
+)
 from tests.helpers.bundled import ROOT
 from tests.helpers.conformance_commands import run_program, share_processes
 from tests.helpers.sampling import with_exhaustive
@@ -523,6 +534,52 @@ def test_the_features_are_listed() -> None:
     assert [line.split()[0] for line in lines] == list(described)
     count = sum("sparse" in vector.get("features", ()) for vector in VECTORS)
     assert f"sparse          {count:>6}  6.5     sparse tensors" in lines
+    marked = {line.split()[0] for line in lines if line.endswith(" (one implementation only)")}
+    assert marked == {name for name, row in described.items() if len(row[3]) < 2}
+
+
+def list_samples() -> list[Vector]:
+    """Two vectors of a decoder for each combination of features and of names of arguments, and of an outcome."""
+    counts: Counter[str] = Counter()
+    chosen = []
+    for vector in VECTORS:
+        words = [word for word in vector.get("arguments", ()) if word.startswith("--")]
+        key = str((vector.get("features"), words, "outcome" in vector))
+        counts[key] += 1
+        if vector["kind"] != "encode" and counts[key] <= 2:
+            chosen.append(vector)
+    return chosen
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_decoder_has_the_features_that_are_declared_for_it(name: str) -> None:
+    """It passes the vectors that need no others, and none that need another feature."""
+    implementation = {"decode.py": "python", "decode.js": "javascript"}[name]
+    features = read_features()
+    commands = Commands(open_command(shlex.split(harness(name)), 60, batch="auto"), None)
+    results = [(vector, judge(vector, commands)) for vector in list_samples()]
+    commands.close()
+    wrong = [
+        (vector["name"], result.state)
+        for vector, result in results
+        if (result.state == "passed") != (implementation in list_implementations(vector))
+    ]
+    assert wrong == []
+    tested = {feature for vector, _ in results for feature in list_features(vector)}
+    assert tested == features.keys() - {"canonical"}
+
+
+def test_a_feature_of_an_encoder_is_declared_for_folders_with_an_encoder() -> None:
+    encoders = {path.parent.name for path in HERE.glob("harness/*/encode.*")}
+    assert set(read_features()["canonical"].implementations) == encoders
+
+
+def test_a_run_counts_the_vectors_with_one_implementation(tmp_path: Path) -> None:
+    report = run_runner("--decoder", refuse_all(tmp_path), "--section", "14", "--section", "4.3").stdout
+    chosen = [vector for vector in VECTORS if vector["section"].split(".")[0] == "14" or vector["section"] == "4.3"]
+    count = sum("scan" in vector["features"] for vector in chosen)
+    assert 0 < count < len(chosen)
+    assert f"\none implementation only: {count}, " in report
 
 
 def test_junit_and_json_have_every_state(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
-from conformance.runner.selection import read_features
-from conformance.runner.vectors import list_sections, read_lines, read_section, read_vector, read_vectors
+from conformance.generate import existing_lines, fill_readme
+from conformance.runner.vectors import list_sections, read_features, read_lines, read_section, read_vector, read_vectors
 from sbformat.errors import MESSAGE_BYTES
 from tests.helpers.bundled import ROOT
 from tests.helpers.count_work import PATIENCE, stay_within
@@ -88,7 +88,7 @@ def test_lines_are_in_the_file_of_their_section() -> None:
 
 
 def test_levels_are_those_of_the_features() -> None:
-    levels = {name: level for name, (_, _, level) in read_features().items()}
+    levels = {name: feature.level for name, feature in read_features().items()}
     for vector in VECTORS:
         found = [levels[feature] for feature in vector.get("features", ["core"])]
         assert vector.get("level") == (None if None in found else max(found)), vector["name"]
@@ -99,6 +99,11 @@ def test_every_feature_is_described() -> None:
     listed = SCHEMA["$defs"]["feature"]["enum"]
     assert list(described) == ["core", *sorted(listed)]
     assert {feature for vector in VECTORS for feature in vector.get("features", ())} == set(listed)
+
+
+def test_the_table_of_implementations_is_that_of_the_features() -> None:
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    assert fill_readme(text, existing_lines()) == text
 
 
 def test_every_layer_has_vectors() -> None:

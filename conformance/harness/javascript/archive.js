@@ -2,6 +2,7 @@
 
 // The forms of an archive and its entries (FORMAT.md 1).
 
+const { inferAlgorithm } = require('./algorithm.js');
 const { caseFold } = require('./case_folding.js');
 const { decodeData, findBlob } = require('./data.js');
 const { areEqual } = require('./equality.js');
@@ -15,6 +16,7 @@ const { decodeStateDict } = require('./pth.js');
 const { sha256 } = require('./tags.js');
 const { decodeSystemInfo, decodeVersion } = require('./texts.js');
 const { predict } = require('./policy/predict.js');
+const { describeReplayBuffer } = require('./replay_buffers.js');
 const { printTree } = require('./tree.js');
 const { openZip } = require('./zip.js');
 
@@ -116,11 +118,14 @@ function entryNamed(entries, name) {
 
 /** The output of the protocol for an archive. */
 function decodeArchive(bytes, budget, options) {
+  if (options.replayBuffer && identifyFile(bytes) === 'pickle') return describeReplayBuffer(bytes, budget);
   const { form, entries } = openArchive(bytes, budget);
   if (options.equal !== null) {
     const second = new Budget(options.limits, options.equal.length);
     return { equal: areEqual([entries, budget], [openArchive(options.equal, second).entries, second], options) };
   }
+  if (options.replayBuffer) unsupported('an archive, not the pickle of a replay buffer');
+  if (options.algorithm) return inferAlgorithm(entries, budget);
   if (options.predict !== null) return predict(form, entries, options, budget);
   if (options.blob !== null) {
     const pickle = findBlob(entryNamed(entries, DATA)(), options.blob, budget);

@@ -14,7 +14,9 @@ const EXIT_REFUSED = 1;
 const EXIT_USAGE = 2;
 const EXIT_FAULT = 70;
 
-const USAGE = 'decode.js [--entry NAME] [--blob KEY] [--equal FILE] [--limit NAME=VALUE]... [--unchecked-crc] [--predict FILE] | --batch';
+const USAGE =
+  'decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc] ' +
+  '[--algorithm | --equal FILE | --predict FILE | --replay-buffer] | --batch';
 const CHUNK_BYTES = 1 << 16;
 const NEWLINE = 0x0a;
 
@@ -32,7 +34,10 @@ function readLimit(text, limits) {
 }
 
 function parseArguments(words) {
-  const options = { entry: null, blob: null, equal: null, limits: new Map(), unchecked: false, predict: null };
+  const options = {
+    entry: null, blob: null, limits: new Map(), unchecked: false,
+    algorithm: false, equal: null, predict: null, replayBuffer: false,
+  };
   const given = [...words];
   const next = () => (given.length > 0 ? given.shift() : usage('an argument lacks its value'));
   while (given.length > 0) {
@@ -42,6 +47,8 @@ function parseArguments(words) {
     else if (word === '--equal') options.equal = fs.readFileSync(next());
     else if (word === '--limit') readLimit(next(), options.limits);
     else if (word === '--unchecked-crc') options.unchecked = true;
+    else if (word === '--algorithm') options.algorithm = true;
+    else if (word === '--replay-buffer') options.replayBuffer = true;
     else if (word === '--predict') options.predict = JSON.parse(fs.readFileSync(next(), 'utf8'));
     else usage(`unknown argument ${word}`);
   }

@@ -14,35 +14,36 @@ const MAX_RANK = 64;
 const MAX_BYTES = 2n ** 63n;
 const PACKAGES = ['numpy.core', 'numpy._core'];
 const SCALARS_AND_ARRAYS = [...PACKAGES.map((name) => `${name}.multiarray`), 'numpy.core._multiarray_umath'];
-const PLAIN_STATE = [null, null, null, -1n, -1n, 0n, null];
-const BYTE_ORDERS = ['<', '>', '=', '|'];
+/** The dtypes of numbers, and that of arrays of objects (VALUES.md 13.2): codes, byte orders, and the rest of the state. */
+const NUMBERS = { codes: NUMPY_CODES, orders: ['<', '>', '=', '|'], state: [null, null, null, -1n, -1n, 0n, null] };
+const OBJECTS = { codes: new Map([['O8', { size: 8 }]]), orders: ['|'], state: [null, null, null, -1n, -1n, 63n, null] };
 
 const isFlag = (value) => typeof value === 'boolean' || typeof value === 'bigint';
 const isTrueOrFalse = (value) => typeof value === 'boolean' || value === 0n || value === 1n;
 
-/** Whether the state of a dtype is big-endian. Checks that its other items are those of plain numbers. */
-function isBigEndianState(state) {
+/** Whether the state of a dtype is big-endian. Checks its other items. */
+function isBigEndianState(state, dtypes) {
   const [version, order, ...rest] = state instanceof Tuple ? state.items : [];
-  const isPlain = (version === 3n || version === 4n) && BYTE_ORDERS.includes(order)
-    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === PLAIN_STATE[index]);
+  const isPlain = (version === 3n || version === 4n) && dtypes.orders.includes(order)
+    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === dtypes.state[index]);
   if (!isPlain) tensorFailure('a numpy dtype has an unknown state');
   return order === '>';
 }
 
 /** Decode numpy.dtype(code[, align[, copy]]), optionally with its state. */
-function readDtype(value) {
+function readDtype(value, dtypes = NUMBERS) {
   const name = value instanceof Call ? nameOf(value.callable) : null;
   if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') tensorFailure('not a numpy dtype');
   const args = value.args instanceof Tuple ? value.args.items : [];
   checkLength(args, 1, 3);
   if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype has unknown arguments');
-  if (!NUMPY_CODES.has(args[0])) unsupported('an unknown numpy dtype');
+  if (!dtypes.codes.has(args[0])) unsupported('an unknown numpy dtype');
   if (value.changes.length > 1 || value.changes.some(({ kind }) => kind !== 'BUILD')) {
     tensorFailure('a numpy dtype is changed');
   }
   if (value.changes.length === 1 && !args[2]) tensorFailure('a numpy dtype that is not a copy has a state');
-  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
-  const type = NUMPY_CODES.get(args[0]);
+  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values, dtypes);
+  const type = dtypes.codes.get(args[0]);
   if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
   return { type, isBigEndian };
 }
@@ -58,8 +59,11 @@ function stridesOf(shape, isFortran) {
   return strides;
 }
 
-/** Items in C order, little-endian. The number of bytes must be exactly that of the shape. */
-function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
+/**
+ * Items in C order, little-endian. The number of bytes must be exactly that of the shape. `axes` are those of the bytes
+ * in the order that the array has them; null if they are not transposed.
+ */
+function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran, axes = null) {
   const shape = shapeValue instanceof Tuple ? shapeValue.items : null;
   if (shape === null || !shape.every(isCount)) {
     tensorFailure('a numpy array has an invalid shape');
@@ -68,9 +72,11 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   if (countItems(shape.map((size) => size || 1n)) * BigInt(type.size) >= MAX_BYTES) tensorFailure('a numpy array is too large');
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = Storage.of(type, bytes, isBigEndian);
-  const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
+  const strides = stridesOf(shape, isFortran);
+  const arranged = (sizes) => (axes === null ? sizes : axes.map((axis) => sizes[axis]));
+  const tensor = { storage, dtype: type, offset: 0n, shape: arranged(shape), strides: arranged(strides) };
   const items = tensorItems(tensor);
-  return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
+  return { array: { dtype: type.name, shape: tensor.shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
 }
 
 /** Readers of numpy's calls by "module name". Each returns a tag, or null if the call is not one of them. */
@@ -144,4 +150,4 @@ class Numpy {
   }
 }
 
-module.exports = { Numpy };
+module.exports = { MAX_RANK, OBJECTS, Numpy, readDtype, tagArray };

@@ -65,14 +65,16 @@ function integerText(hex) {
   return size < 1n << BigInt(DECIMAL_BITS) ? `${hex.startsWith('-') ? '-' : ''}${size}` : hex;
 }
 
+const SEGMENT_ESCAPES = new Map([['~', '~0'], ['/', '~1'], ['[', '~2']]);
+
+/** The segment of a key that is a text. */
+const textSegment = (key) => (key === '' ? '~3' : key.replace(/[~/]|^\[/g, (one) => SEGMENT_ESCAPES.get(one)));
+
 /** The length of the segment of a key. */
 function segmentLength(key) {
-  if (typeof key !== 'string') {
-    const text = keyText(key);
-    return characters(text) + 2 + (text.match(/[~/]/g)?.length ?? 0);
-  }
-  if (key === '') return 2;
-  return characters(key) + (key.match(/[~/]|^\[/g)?.length ?? 0);
+  if (typeof key === 'string') return characters(textSegment(key));
+  const text = keyText(key);
+  return characters(text) + 2 + (text.match(/[~/]/g)?.length ?? 0);
 }
 
 /** The children of a tag, as [length of the segment, or null if it has no segment, tag]. */
@@ -100,4 +102,4 @@ function checkLeaves(root, budget) {
   }
 }
 
-module.exports = { checkLeaves };
+module.exports = { checkLeaves, textSegment };

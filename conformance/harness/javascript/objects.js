@@ -1,0 +1,206 @@
+'use strict';
+
+// Pickles of one object (SB2.md 16.3): its class, its attributes by name, and which of them are arrays (VALUES.md 13.2).
+
+const { isDifferentiable, dtype } = require('./dtypes.js');
+const { Refusal, pickleFailure } = require('./errors.js');
+const { countItems } = require('./geometry.js');
+const {
+  Call, Dict, Extension, FrozenSet, List, MutableSet, Persistent, Tuple,
+} = require('./nodes.js');
+const { MAX_RANK, OBJECTS, readDtype, tagArray } = require('./numpy.js');
+const { readWholePickle } = require('./opcodes.js');
+const { textSegment } = require('./paths.js');
+const { asciiText } = require('./pickle_text.js');
+const { isCount } = require('./storages.js');
+const { Float, ITEMS } = require('./tags.js');
+const { nameOf } = require('./tensors.js');
+const { Values } = require('./values.js');
+
+const ARRAY = 'numpy ndarray';
+const FROM_BUFFER = /^numpy\._?core\.numeric _frombuffer$/;
+const RECONSTRUCT = /^numpy\.(_?core\.multiarray|core\._multiarray_umath) _reconstruct$/;
+const LEVELS = [List, Tuple, Dict, MutableSet, FrozenSet, Call, Persistent, Extension];
+const START_BYTES = Buffer.from('b');
+const MOST_BITS = 64n;
+
+/** "module name" of an unchanged global, or null. */
+const fullName = (value) => {
+  const name = nameOf(value);
+  return name === null ? null : `${name.module} ${name.name}`;
+};
+
+/** "module name" and arguments of a call by `opcode`; `[]` for anything else. */
+function calledBy(opcode, value) {
+  const isCall = value instanceof Call && value.opcode === opcode && value.args instanceof Tuple;
+  return isCall && nameOf(value.callable) !== null ? [fullName(value.callable), value.args.items] : [];
+}
+
+/** The class and the attributes of an object that consists only of its attributes; null for anything else. */
+function readObject(value) {
+  const [created, none] = calledBy('NEWOBJ', value);
+  const [called, args] = calledBy('REDUCE', value);
+  const isNew = created !== undefined && none.length === 0;
+  const isRebuilt = called === 'copyreg _reconstructor' && args.length === 3 && fullName(args[1]) === 'builtins object' && args[2] === null;
+  const type = isRebuilt ? args[0] : value?.callable;
+  if ((!isNew && !isRebuilt) || nameOf(type) === null) return null;
+  const [change] = value.changes;
+  if (value.changes.length !== 1 || change.kind !== 'BUILD' || !(change.values instanceof Dict)) return null;
+  return { className: `${type.module}.${type.name}`, pairs: change.values.pairs };
+}
+
+/** The pairs of a dict or an OrderedDict; null for anything else. */
+function pairsOf(value) {
+  if (value instanceof Dict) return value.pairs;
+  const [called, args] = calledBy('REDUCE', value);
+  const isOrdered = called === 'collections OrderedDict' && args.length === 0 && value.changes.every(({ kind }) => kind === 'SETITEMS');
+  return isOrdered ? value.changes.flatMap(({ values }) => values) : null;
+}
+
+const isDict = (value) => pairsOf(value) !== null;
+
+/** Whether a list is a permutation of the numbers from 0 on. */
+const isPermutation = (axes, length) => axes.length === length && axes.every((axis) => typeof axis === 'bigint' && axis >= 0n && axis < length)
+  && new Set(axes.map(Number)).size === length;
+
+/** The result of a function; null if it refuses what it is given. */
+function attempt(read) {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
+}
+
+const isStart = (value) => value instanceof Tuple && value.items.length === 1 && value.items[0] === 0n;
+
+/** The numpy values of one pickle. */
+class Arrays {
+  constructor(budget) {
+    const values = new Values(null, budget, Infinity); // it counts copies by 6.6, which do not apply here
+    this.numpy = values.numpy;
+    this.found = new Map(); // by identity
+  }
+
+  /** The tag of an array or a scalar of numbers, or null: also if the call is not exactly what numpy writes. */
+  tagOf(value) {
+    if (!this.found.has(value)) this.found.set(value, attempt(() => this.read(value)));
+    return this.found.get(value);
+  }
+
+  read(value) {
+    const [created, start] = calledBy('NEWOBJ', value);
+    if (created === ARRAY && start.length === 1) return this.numpy.reconstruct(value, [value.callable, start[0], START_BYTES]);
+    const [called, args] = calledBy('REDUCE', value);
+    if (FROM_BUFFER.test(called) && args.length === 5) return this.transposed(value, args);
+    return called === undefined ? null : this.numpy.read(value, nameOf(value.callable), args);
+  }
+
+  transposed(value, [bytes, type, shape, order, axes]) {
+    if (value.changes.length > 0 || order !== 'K' || !(axes instanceof Tuple) || !isPermutation(axes.items, shape.items?.length)) return null;
+    return tagArray(this.numpy.buffer(bytes), readDtype(type), shape, false, axes.items.map(Number));
+  }
+
+  arrayOf(value) {
+    return this.tagOf(value)?.array ?? null;
+  }
+
+  /**
+   * A number: a plain one, or that of a numpy scalar or an array without axes. Integers are bigints, and floats NaN:
+   * their values are not needed. Null for anything else.
+   */
+  numberOf(value) {
+    if (typeof value === 'bigint') return (value < 0n ? -value : value) >> MOST_BITS === 0n ? value : null;
+    if (typeof value === 'boolean') return value;
+    if (value instanceof Float) return NaN;
+    const { scalar, array } = this.tagOf(value) ?? {};
+    const tag = scalar ?? (array?.shape.length === 0 ? array : undefined);
+    const kind = tag === undefined ? 'none' : dtype(tag.dtype).kind;
+    const read = { bool: () => tag[ITEMS]()[0] === 1, integer: () => integersOf(tag)[0], float: () => NaN }[kind];
+    return read?.() ?? null;
+  }
+
+  /** The shape of an array of objects, or null. */
+  objectsShape(value) {
+    const [called, args] = calledBy('REDUCE', value);
+    const isArray = RECONSTRUCT.test(called) && args.length === 3 && fullName(args[0]) === ARRAY && isStart(args[1])
+      && this.numpy.values.bytesOf(args[2])?.equals(START_BYTES) && value.changes.length === 1 && value.changes[0].kind === 'BUILD';
+    const state = isArray ? value.changes[0].values : null;
+    if (!(state instanceof Tuple) || state.items.length !== 5) return null;
+    const [version, shape, type, isFortran, items] = state.items;
+    const isState = version === 1n && [true, false, 0n, 1n].includes(isFortran) && items instanceof List && shape instanceof Tuple && shape.items.every(isCount);
+    if (!isState || shape.items.length > MAX_RANK || countItems(shape.items) !== BigInt(items.items.length)) return null;
+    return type?.changes?.length !== 1 || attempt(() => readDtype(type, OBJECTS)) === null ? null : shape.items.map(Number);
+  }
+
+  /** The arrays of an attribute that is one, or a dict of arrays, by the rest of their paths; null of any other. */
+  attribute(value) {
+    const array = this.arrayOf(value);
+    if (array !== null) return [['', array]];
+    const parts = [...new Map(pairsOf(value) ?? [])].map(([key, part]) => [key, this.arrayOf(part)]);
+    const areArrays = parts.length > 0 && parts.every(([key, part]) => typeof key === 'string' && part !== null);
+    return areArrays ? parts.map(([key, part]) => [`/${textSegment(key)}`, part]) : null;
+  }
+}
+
+/** The integers of an array or a scalar, as bigints. */
+function integersOf(tag) {
+  const { size } = dtype(tag.dtype);
+  const bytes = Buffer.from(tag[ITEMS]());
+  const signed = tag.dtype.startsWith('int');
+  return Array.from({ length: bytes.length / size }, (_, index) => {
+    const item = BigInt(`0x${bytes.subarray(index * size, (index + 1) * size).reverse().toString('hex')}`);
+    return signed ? BigInt.asIntN(8 * size, item) : item;
+  });
+}
+
+/** Whether each item of an array of numbers is not 0. */
+function nonZeros(array) {
+  const type = dtype(array.dtype);
+  const bytes = array[ITEMS]();
+  const isSign = (at) => isDifferentiable(type) && (at + 1) % type.group === 0;
+  return Array.from({ length: bytes.length / type.size }, (_, index) => bytes.subarray(index * type.size, (index + 1) * type.size)
+    .some((byte, at) => (isSign(at) ? byte & 0x7f : byte) !== 0));
+}
+
+const isLevel = (value) => LEVELS.some((type) => value instanceof type);
+
+/** The values directly below a level: of a call its callable, its arguments one by one, keywords and changes (13.1). */
+function partsBelow(value) {
+  if (value instanceof Dict) return value.pairs.flat();
+  const changes = (value.changes ?? []).flatMap(({ kind, values }) => (kind === 'SETITEMS' ? values.flat() : values));
+  if (!(value instanceof Call)) return value.items ?? changes;
+  const args = value.args instanceof Tuple ? value.args.items : [value.args].flat();
+  return [value.callable, ...args, value.keywords, ...changes];
+}
+
+/** Compare the depth of a pickle with its limit. A value that contains itself is not entered again. */
+function checkDepth(root, budget) {
+  const heights = new Map(); // by identity; 0 while a value is open
+  const heightOf = (value, depth) => {
+    if (!isLevel(value) || heights.get(value) === 0) return 0;
+    budget.check('value_depth', depth);
+    if (!heights.has(value)) {
+      heights.set(value, 0);
+      heights.set(value, 1 + partsBelow(value).reduce((most, part) => Math.max(most, heightOf(part, depth + 1)), 0));
+    }
+    budget.check('value_depth', depth + heights.get(value) - 1);
+    return heights.get(value);
+  };
+  heightOf(root, 1);
+}
+
+/** Whether the names of attributes are texts, and none occurs twice. */
+const areNames = (pairs) => pairs.every(([name]) => typeof name === 'string') && new Map(pairs).size === pairs.length;
+
+/** The value of a lone pickle. */
+function readLonePickle(bytes, budget) {
+  const { flags, result } = readWholePickle(bytes, budget, asciiText);
+  if (flags.size > 0) pickleFailure(`the pickle has the flags ${[...flags]}`);
+  return result;
+}
+
+module.exports = {
+  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
+};
