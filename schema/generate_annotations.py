@@ -140,9 +140,7 @@ def make_texts() -> dict[Path, str]:
         remove_annotations(schema)
     add_defaults(schemas["data"]["$defs"])
     add_examples(schemas, list_sources())
-    return {
-        path: json.dumps(schemas[name], indent=2, ensure_ascii=False) + "\n" for name, path in paths.items()
-    }
+    return {path: json.dumps(schemas[name], indent=2, ensure_ascii=False) + "\n" for name, path in paths.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
