@@ -280,7 +280,7 @@ def numbers() -> Iterator[Vector]:
         yield refuses(rule, f"{label}-below", {**whole, name: below})
         yield accepts(rule, f"{label}-most", {**whole, name: 2**63 - 1}, UNENDED)
         yield refuses(rule, f"{label}-above", {**whole, name: 2**63})
-    rule = Rule("18.2", "`gamma` and `her_ratio` are numbers;")
+    rule = Rule("18.2", "`gamma` and `her_ratio` are numbers.")
     for name in ("gamma", "her_ratio"):
         label = name.replace("_", "-")
         yield accepts(rule, f"{label}-numpy", {**whole, name: scalar(pack_items("f4", 0.5), "f4")}, UNENDED)
@@ -326,7 +326,7 @@ def axes() -> Iterator[Vector]:
         rule, "observations-without-environments", {**attributes(1), "observations": sample_array("f4", *range(4))}
     )
     rule = Rule(
-        "18.2", "Each of them that is present and not None is an array of numbers (13.2), `infos` one of objects;"
+        "18.2", "Each of them that is present and not None is an array of numbers (13.2), `infos` one of objects."
     )
     for name in ("timeouts", "ep_start", "ep_length", "infos"):
         label = name.replace("_", "-")
@@ -341,7 +341,7 @@ def axes() -> Iterator[Vector]:
     )
     yield refuses(rule, "infos-numbers", {**whole, "infos": steps()})
     yield refuses(rule, "timeouts-two", {**whole, "timeouts": SampleArray("b1", (ROWS, ENVS), bytes([2] * 8))})
-    rule = Rule("18.2", "all but `infos`, `dones` and `timeouts` may also be a dict of such arrays with text keys.")
+    rule = Rule("18.2", "All but `infos`, `dones` and `timeouts` may also be a dict of such arrays with text keys.")
     for name in ("rewards", "ep_start"):
         yield accepts(rule, f"{name.replace('_', '-')}-by-key", {**whole, name: {"a": steps()}}, UNENDED)
     for name in ("dones", "timeouts"):

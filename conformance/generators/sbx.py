@@ -50,7 +50,7 @@ PREDICTED: Final[Mapping[str, str]] = {
     "td3": "TD3, DDPG: tanh of the head, scaled",
     "ddpg": "TD3, DDPG: tanh of the head, scaled",
     "dqn": "DQN: argmax of the head; at random with `exploration_rate`",
-    "dqn-cnn": "kernels are (height, width, channels, filters), and the result is flattened in the order height, width, channels",
+    "dqn-cnn": "Kernels are (height, width, channels, filters), and the result is flattened in the order height, width, channels",
     "activation-gelu": "(`gelu` is that with tanh)",
     **{f"activation-{name}": ACTIVATION for name in ("silu", "elu", "hard-tanh", "softplus")},
 }
@@ -248,7 +248,7 @@ OTHER: Final = "--other-formats"
 
 
 def archives() -> Iterator[Vector]:
-    rule = Rule("22", "SBX (Stable Baselines Jax) writes the zip of SB3, with jax and flax in the place of torch.")
+    rule = Rule("1.2", "No entry is required in order to read the others.")
     made_zip, held = archive(attributes={"actor_state": state({})})
     yield rule.accepts("sbx-zip", made_zip, expected.archive({"data": held, "_stable_baselines3_version": VERSION}))
     rule = Rule("4.3", "The name by this section is then null, not certain.")
