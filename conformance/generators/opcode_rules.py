@@ -52,7 +52,7 @@ def unknown() -> Iterator[Vector]:
 
 
 def frames_of_the_stack() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "(Exception: POP directly above a mark removes the mark, as in CPython.)")
+    rule = PickleRule("5.1", "As an exception, POP directly above a mark removes the mark, as in CPython.")
     yield rule.gives("pickle-pop-removes-a-mark", b"K\x01((00.", tree(1))
     yield rule.gives("pickle-pop-removes-value-then-mark", b"(K\x01(K\x0200t.", tree(tuple_(1)))
     yield rule.fails("pickle-pop-removes-no-third", b"(00N.")

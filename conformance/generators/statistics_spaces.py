@@ -78,7 +78,7 @@ NVEC_FACTS: Final = gym("MultiDiscrete", nvec=facts.json_array("i4", [2, 3]), st
 
 
 def dtypes() -> Iterator[Vector]:
-    rule = Rule("13.4", "gym's oldest releases have neither")
+    rule = Rule("13.4", "The oldest releases of gym have neither")
     binary = gym("MultiBinary", shape=[3], dtype="|i1")
     for name, made, fields in (
         ("box", space("box", "Box", OLD_BOX, "gym"), OLD_BOX_FACTS),
