@@ -50,7 +50,7 @@ PREDICTED: Final[Mapping[str, str]] = {
     "td3": "TD3, DDPG: tanh of the head, scaled",
     "ddpg": "TD3, DDPG: tanh of the head, scaled",
     "dqn": "DQN: argmax of the head; at random with `exploration_rate`",
-    "dqn-cnn": "kernels are (height, width, channels, filters), and the result is flattened in the order height, width, channels",
+    "dqn-cnn": "Kernels are (height, width, channels, filters), and the result is flattened in the order height, width, channels",
     "activation-gelu": "(`gelu` is that with tanh)",
     **{f"activation-{name}": ACTIVATION for name in ("silu", "elu", "hard-tanh", "softplus")},
 }
