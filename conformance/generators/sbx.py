@@ -248,9 +248,10 @@ OTHER: Final = "--other-formats"
 
 
 def archives() -> Iterator[Vector]:
-    rule = Rule("1.2", "No entry is required in order to read the others.")
+    rule = Rule("1.1", "A reader SHOULD read the four forms in which archives are found:")
     made_zip, held = archive(attributes={"actor_state": state({})})
-    yield rule.accepts("sbx-zip", made_zip, expected.archive({"data": held, "_stable_baselines3_version": VERSION}))
+    entries = {"data": held, "_stable_baselines3_version": VERSION}
+    yield rule.accepts("form-zip-of-sbx", made_zip, expected.archive(entries))
     rule = Rule("4.3", "The name by this section is then null, not certain.")
     made_zip, _ = archive("ppo", n_epochs=10)
     unknown = {"algorithm": None, "certain": False}
