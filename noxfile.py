@@ -66,6 +66,9 @@ TFLITE_PACKAGES: Final = ("onnx2tf==2.6.9", "hypothesis", "pytest", "pytest-time
 PAGE_PACKAGES: Final = ("datasets",)
 """What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
 
+AJV: Final = ("ajv@8.20.0", "ajv-formats@3.0.1")
+"""A validator of JSON Schemas, with which tests/schema/test_schema_files.py compiles those of the project."""
+
 SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
 """Microsoft's rules for SARIF logs, those of GitHub included."""
 
@@ -380,13 +383,17 @@ def conformance_python(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def conformance_javascript(session: nox.Session) -> None:
-    """Run the conformance vectors against the independent decoder in JavaScript."""
+    """Run the conformance vectors against the independent decoder in JavaScript; compile the JSON Schemas with ajv."""
     if shutil.which("node") is None:
         session.skip("node is not installed")
     session.run(
         sys.executable, "conformance/run.py", "--decoder", "node conformance/harness/javascript/decode.js",
         "--skip-feature", "policy-sbx",
     )  # fmt: skip
+    if shutil.which("npm"):
+        modules = install_node_packages(session, *AJV)
+        session.install("-e", ".[test]")
+        run_pytest(session, "tests/schema/test_schema_files.py", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
 @nox.session

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HOOK: Final = load_hook("included_sections")
 PAGES: Final = {page: HOOK.expand_page(page) for page in HOOK.LEVELS}
-OTHER_SECTIONS: Final = ("11", "16.1", "16.3", "17.5")
+OTHER_SECTIONS: Final = ("11", "16.1", "16.3", "17.5", "22")
 """Sections that vectors of L0 and L1 quote, and that are not needed for them: the pages say so."""
 
 
