@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,7 +22,8 @@ sys.path[:0] = [os.path.dirname(HERE)]
 from conformance.file_mutants.layers import LAYERS, Mutants, Seed  # noqa: E402
 from conformance.runner.checks import describe_difference, read_outcome  # noqa: E402
 from conformance.runner.commands import Command, Crash, Request, Unknown, open_command  # noqa: E402
-from conformance.runner.vectors import decode_file, read_vectors  # noqa: E402
+from conformance.runner.comparison import compare_predictions  # noqa: E402
+from conformance.runner.vectors import decode_file, list_arguments, read_vectors  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,8 +50,12 @@ class Finding:
 
 def ask(decoder: Command, mutant: Seed) -> tuple[str, Any, str]:
     """Run a decoder on a mutant; return the kind of its answer, the value or outcome, and a text for people."""
+    asked: dict[str, Any] = {"arguments": mutant.arguments}
+    if mutant.question is not None:
+        asked["input"] = mutant.question
     try:
-        answer = decoder.run(Request(mutant.arguments, mutant.content))
+        with list_arguments(asked) as arguments:
+            answer = decoder.run(Request(arguments, mutant.content))
         if answer.is_accepted:
             return "accepted", answer.value, "accepted"
         outcome = read_outcome(answer)
@@ -60,6 +65,17 @@ def ask(decoder: Command, mutant: Seed) -> tuple[str, Any, str]:
         return "crash", None, f"crash: {error}"
     message = str(answer.value.get("message", ""))
     return "refused", outcome, f"{outcome}: {message}" if message else outcome
+
+
+def describe_values(mutant: Seed, wanted: Any, found: Any) -> str:
+    """Describe the first difference between two answers; of policies, between actions and states."""
+    if mutant.question is None:
+        return describe_difference(wanted, found)
+    steps = [
+        [{key: step[key] for key in ("action", "state") if key in step} for step in value["policy"]["steps"]]
+        for value in (wanted, found)
+    ]
+    return compare_predictions(*steps, mutant.tolerance)
 
 
 def examine(layer: str, number: int, mutant: Seed, decoders: Sequence[Command]) -> Finding:
@@ -77,7 +93,7 @@ def examine(layer: str, number: int, mutant: Seed, decoders: Sequence[Command]) 
     elif first[0] == "refused":
         kind = "outcome" if len({outcome for _, outcome, _ in answers}) > 1 else "refused"
     else:
-        differences = [describe_difference(first[1], value) for _, value, _ in answers[1:]]
+        differences = [describe_values(mutant, first[1], value) for _, value, _ in answers[1:]]
         kind = "value" if any(differences) else "accepted"
         texts[1:] = [difference or "accepted" for difference in differences]
     return Finding(layer, number, mutant, kind, texts)
@@ -86,9 +102,15 @@ def examine(layer: str, number: int, mutant: Seed, decoders: Sequence[Command]) 
 def read_seeds(files: Sequence[str]) -> list[Seed]:
     """Read the vectors that decoders accept, and other files."""
     seeds = [
-        Seed(vector["name"], decode_file(vector), tuple(vector.get("arguments", ())))
+        Seed(
+            vector["name"],
+            decode_file(vector),
+            tuple(vector.get("arguments", ())),
+            vector.get("input"),
+            vector.get("tolerance", 0.0),
+        )
         for vector in read_vectors()
-        if vector["kind"] == "decode"
+        if vector["kind"] != "encode"
         and "expect" in vector
         and not any(word.startswith(BATCHED) for word in vector.get("arguments", ()))
     ]
@@ -104,7 +126,7 @@ def run_layer(mutants: Mutants, options: argparse.Namespace, decoders: Sequence[
 
     def run(number: int) -> Finding:
         made = mutants.make(number)
-        return examine(mutants.name, number, Seed(made.name, made.content, (*made.arguments, *limits)), decoders)
+        return examine(mutants.name, number, replace(made, arguments=(*made.arguments, *limits)), decoders)
 
     numbers = range(options.mutants) if options.mutant is None else [options.mutant]
     with ThreadPoolExecutor(max(options.jobs, 1)) as pool:

@@ -8,8 +8,8 @@ of the run, the layer and its number.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from conformance.file_mutants import archives, zips
 from conformance.file_mutants.chance import Chance
@@ -37,6 +37,15 @@ class Seed:
     name: str
     content: bytes
     arguments: tuple[str, ...] = ()
+    question: Any = None
+    """The content of the file that ``--predict`` names, of a policy."""
+    tolerance: float = 0.0
+    """How far floats of a policy may differ."""
+
+    def list_options(self) -> set[str]:
+        """The names of the options of the decoder."""
+        given = {word for word in self.arguments if word.startswith("--")}
+        return given if self.question is None else {"--predict", *given}
 
     def value_of(self, argument: str) -> str | None:
         """The word after an argument."""
@@ -182,6 +191,7 @@ LAYERS: Final = {
     "other-formats": Layer(("--other-formats",), _is_leaf, _change_leaf),
     "schedule": Layer(("--schedule",), _has_pickle, _change_serialized),
     "algorithm": Layer(("--algorithm", "--other-formats"), _is_data, _change_data),
+    "policy": Layer(("--predict",), _is_leaf, _change_leaf),
 }
 """By the name of ``--layer``."""
 _ALWAYS: Final = ("--limit", "--entry", "--unchecked-crc")
@@ -189,9 +199,8 @@ _ALWAYS: Final = ("--limit", "--entry", "--unchecked-crc")
 
 def fits(layer: Layer, seed: Seed) -> bool:
     """Say whether a file belongs to a layer by its arguments and size."""
-    given = {word for word in seed.arguments if word.startswith("--")}
     wanted = set(layer.arguments[:1])
-    return len(seed.content) <= _MOST_BYTES and wanted <= given <= {*layer.arguments, *_ALWAYS}
+    return len(seed.content) <= _MOST_BYTES and wanted <= seed.list_options() <= {*layer.arguments, *_ALWAYS}
 
 
 class Mutants:
@@ -231,4 +240,4 @@ class Mutants:
         pickles = [part for part in parts if part.name.endswith(b"/data.pkl")]
         part = chance.choice(pickles if pickles and not chance.one_in(5) else parts)
         changed = self._layer.change(chance, seed, part.content, self._donors)
-        return Seed(seed.name, replace_part(seed.content, part.path, changed), seed.arguments)
+        return replace(seed, content=replace_part(seed.content, part.path, changed))
