@@ -43,6 +43,11 @@ def vectors() -> Iterator[Vector]:
     for name, size in {"a-float": 8.5, "a-text": "8"}.items():
         made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [size]})))
         yield rule.cannot_run(f"policy-layer-of-{name}", made, asked, "invalid")
+    rule = Rule("19.8", 'torch raises an error, and so does a reader ("invalid").')
+    for name in ("ppo", "ppo-box", "sac"):
+        made = read_json(name, "input")
+        made["steps"][0]["observation"] = {"dtype": "<f4", "shape": [4], "items": ["NaN", 0, 0, 0]}
+        yield rule.cannot_run(f"policy-{name}-of-nan", change(name), made, "invalid")
 
 
 def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:

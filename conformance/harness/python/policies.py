@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import sbformat
+from sbformat.errors import ValidationError
 from sbformat.formats.vecnormalize.bundled import read_space
 from sbformat.limits import Budget
 
@@ -25,7 +26,13 @@ STEP: Final = ("state", "episode_start", "action_masks")
 def predict(source: bytes, question: str, limits: sbformat.Limits) -> dict[str, Any]:
     """Run the policy of a file for the observations of another."""
     asked = json.loads(Path(question).read_bytes())
-    return run_steps(load_policy(source, asked, limits), asked["steps"])
+    policy = load_policy(source, asked, limits)
+    try:
+        return run_steps(policy, asked["steps"])
+    except ValueError as error:
+        if "NaN or infinity" not in str(error):
+            raise
+        raise ValidationError(str(error)) from None
 
 
 def load_policy(source: bytes, asked: Mapping[str, Any], limits: sbformat.Limits) -> sbformat.Policy:

@@ -101,6 +101,15 @@ function stackStates(states) {
   });
 }
 
+/** What the numbers of a distribution have to be: torch draws no action from others (19.8). */
+const DISTRIBUTIONS = { mean: (item) => !Number.isNaN(item), logits: (item) => item < Infinity };
+
+function checkDistribution(outputs) {
+  for (const [name, isValid] of Object.entries(DISTRIBUTIONS)) {
+    if (!(outputs[name]?.items ?? []).every(isValid)) invalid(`the ${name} of the action are not numbers`);
+  }
+}
+
 /** Run one step. `states` has the recurrent states of each environment, and is changed. */
 function runStep(policy, step, states) {
   const { isBatch, rows } = readObservations(policy.observations, step.observation, policy.statistics, policy.kwargs.get('normalize_images') ?? true);
@@ -110,7 +119,9 @@ function runStep(policy, step, states) {
     states[at] ??= {};
     states[at].isStart = Boolean(starts[at]);
     states[at].mask = masks === null ? undefined : masks.slice((at * masks.length) / rows.length, ((at + 1) * masks.length) / rows.length);
-    return policy.run(row, states[at]);
+    const result = policy.run(row, states[at]);
+    checkDistribution(result.outputs);
+    return result;
   });
   const outputs = Object.keys(found[0].outputs).map((name) => [name, stack(found.map((row) => row.outputs[name]), '<f4')]);
   const actions = found.map(({ action }) => ({ shape: policy.actions.shape, items: action.items }));
