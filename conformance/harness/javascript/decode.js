@@ -14,7 +14,7 @@ const EXIT_REFUSED = 1;
 const EXIT_USAGE = 2;
 const EXIT_FAULT = 70;
 
-const USAGE = 'decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc] [--algorithm | --replay-buffer | --predict FILE] | --batch';
+const USAGE = 'decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc] [--algorithm | --replay-buffer | --statistics | --predict FILE] | --batch';
 const CHUNK_BYTES = 1 << 16;
 const NEWLINE = 0x0a;
 
@@ -32,7 +32,7 @@ function readLimit(text, limits) {
 }
 
 function parseArguments(words) {
-  const options = { entry: null, blob: null, limits: new Map(), unchecked: false, algorithm: false, replayBuffer: false, predict: null };
+  const options = { entry: null, blob: null, limits: new Map(), unchecked: false, algorithm: false, replayBuffer: false, statistics: false, predict: null };
   const given = [...words];
   const next = () => (given.length > 0 ? given.shift() : usage('an argument lacks its value'));
   while (given.length > 0) {
@@ -43,6 +43,7 @@ function parseArguments(words) {
     else if (word === '--unchecked-crc') options.unchecked = true;
     else if (word === '--algorithm') options.algorithm = true;
     else if (word === '--replay-buffer') options.replayBuffer = true;
+    else if (word === '--statistics') options.statistics = true;
     else if (word === '--predict') options.predict = JSON.parse(fs.readFileSync(next(), 'utf8'));
     else usage(`unknown argument ${word}`);
   }

@@ -202,5 +202,5 @@ function readLonePickle(bytes, budget) {
 }
 
 module.exports = {
-  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, attempt, calledBy, checkDepth, fullName, integersOf, isDict, nonZeros, pairsOf, readLonePickle, readObject,
 };
