@@ -8,17 +8,15 @@ const {
   missing, pickleFailure, tensorFailure, unsupported,
 } = require('../errors.js');
 const {
-  Arrays, areNames, calledBy, checkDepth, integersOf, pairsOf, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, integersOf, membersOf, pairsOf, readLonePickle, readObject,
 } = require('../objects.js');
-const {
-  FrozenSet, List, MutableSet, Tuple,
-} = require('../nodes.js');
+const { List, Tuple } = require('../nodes.js');
 const { numbersOf } = require('../policy/plain.js');
 const { rowsOf } = require('../tables.js');
 const { Float, ITEMS } = require('../tags.js');
 const { FLAGS, MOST_ENVS, NUMBERS } = require('./fields.js');
 const { SpaceReader } = require('./pickled_spaces.js');
-const { LARGEST_EXACT, halfNumber } = require('./spaces.js');
+const { LARGEST_EXACT, halfNumber, isSame } = require('./spaces.js');
 const { compareTexts, integerOf } = require('./tagged.js');
 
 const MEANS = 'RunningMeanStd';
@@ -97,6 +95,8 @@ class Reader {
     for (const part of PARTS) if (!parts.has(part)) missing(`${name} has no ${part}`);
     this.float64(`${name}.mean`, parts.get('mean'));
     this.float64(`${name}.var`, parts.get('var'));
+    const [mean, variance] = [`${name}.mean`, `${name}.var`].map((part) => this.arrays.get(part).shape);
+    if (!isSame(mean, variance)) tensorFailure('mean and variance have two shapes');
     this.float64(`${name}.count`, Float.of(this.number(parts.get('count'))));
   }
 
@@ -143,13 +143,10 @@ class Reader {
   /** Keys of a list, a tuple or a set, which is sorted. */
   keys(value) {
     if (value === null) return null;
-    const [called, args] = calledBy('REDUCE', value);
-    const built = /^builtins (frozen)?set$/.test(called) && value.changes.length === 0 && args.length <= 1 ? args[0] ?? new List([]) : null;
-    const isSet = built !== null || value instanceof MutableSet || value instanceof FrozenSet;
-    const source = built ?? value;
-    const isItems = source instanceof List || source instanceof Tuple || (isSet && built === null);
-    if (!isItems || !source.items.every((key) => typeof key === 'string')) tensorFailure('norm_obs_keys are not texts');
-    return isSet ? [...new Set(source.items)].sort(compareTexts) : source.items;
+    const members = membersOf(value);
+    const given = members ?? (value instanceof List || value instanceof Tuple ? value.items : tensorFailure('norm_obs_keys are not texts'));
+    if (!given.every((key) => typeof key === 'string')) tensorFailure('norm_obs_keys are not texts');
+    return members === null ? given : [...new Set(members)].sort(compareTexts);
   }
 }
 

@@ -3,13 +3,11 @@
 // Spaces in a pickle (VALUES.md 13.4), as the fields of STATISTICS.md 17.6. null: not known, or in doubt.
 
 const { dtype } = require('../dtypes.js');
-const { readDtype } = require('../numpy.js');
+const { TEXTS, readDtype } = require('../numpy.js');
 const {
-  attempt, fullName, pairsOf, readObject,
+  attempt, fullName, membersOf, pairsOf, readObject,
 } = require('../objects.js');
-const {
-  FrozenSet, List, MutableSet, Tuple,
-} = require('../nodes.js');
+const { List, Tuple } = require('../nodes.js');
 const { isCount } = require('../storages.js');
 const { rowsOf } = require('../tables.js');
 const { ITEMS } = require('../tags.js');
@@ -21,7 +19,7 @@ const CLASSES = new Map(rowsOf('roles').filter((row) => row.kind === 'object' &&
   .map((row) => [`${row.module}.${row.name}`, { library: row.module.split('.')[0], type: row.role }]));
 const LARGEST = 2n ** 64n;
 const MISSING = Symbol('missing');
-const TEXT_DTYPE = { codes: new Map([['U0', { size: 4 }]]), orders: ['<', '>', '=', '|'], state: [null, null, null, 0n, 4n, 8n, null] };
+const OTHER = { name: 'other', kind: 'other', size: 1 };
 
 /** dtypes by the names that gym's oldest releases use. */
 const NAMES = new Map([['bool_', '|b1'], ['bool', '|b1'], ['int', '<i8'], ['float', '<f8'], ['str', '<U0'], ['int8', '|i1'], ['uint8', '|u1'],
@@ -64,11 +62,16 @@ class Attributes {
     return value === MISSING ? doubt(`${names} is missing`) : value;
   }
 
-  /** An array of numbers, or a numpy scalar. */
+  /** An array, or a numpy scalar. One of anything but numbers has a type that has no code. */
   array(value) {
-    const { array, scalar } = this.reader.arrays.tagOf(value) ?? doubt('not an array');
-    const { dtype: name, shape = [], [ITEMS]: items } = array ?? scalar;
-    return { type: dtype(name), shape: shape.map(integerOf), bytes: items() };
+    const { array, scalar } = this.reader.arrays.tagOf(value) ?? {};
+    const { dtype: name, shape = [], [ITEMS]: items } = array ?? scalar ?? this.otherArray(value);
+    return { type: dtype(name) ?? OTHER, shape: shape.map(integerOf), bytes: items() };
+  }
+
+  otherArray(value) {
+    const shape = this.reader.arrays.otherShape(value) ?? doubt('not an array');
+    return { dtype: OTHER.name, shape, [ITEMS]: () => Buffer.alloc(0) };
   }
 
   arrayOf(kind, value) {
@@ -113,7 +116,7 @@ class Attributes {
   dtype(value) {
     const name = typeof value === 'string' ? value : /^(?:numpy|builtins) (.*)$/.exec(fullName(value))?.[1];
     if (name !== undefined) return this.isGym && NAMES.has(name) ? NAMES.get(name) : doubt('an unknown name of a dtype');
-    if (attempt(() => readDtype(value)) === null && attempt(() => readDtype(value, TEXT_DTYPE)) === null) doubt('not a dtype');
+    if (attempt(() => readDtype(value)) === null && attempt(() => readDtype(value, TEXTS))?.type.name !== 'U0') doubt('not a dtype');
     const [code] = value.args.items;
     const order = value.changes[0]?.values.items[1];
     if (/[a-z]1$/.test(code)) return `|${code}`;
@@ -169,7 +172,7 @@ const readTuple = (attributes) => ({ spaces: attributes.items(attributes.require
 /** The parts of a Text that only repeat its list of characters. */
 function checkCharacters(attributes, characters) {
   const isSameSet = (items) => items.length === characters.length && new Set(items).size === items.length && items.every((item) => characters.includes(item));
-  const isSet = (value) => (value instanceof MutableSet || value instanceof FrozenSet) && isSameSet([...new Set(value.items)]);
+  const isSet = (value) => isSameSet([...new Set(membersOf(value) ?? [])]);
   const isIndex = (value) => (pairsOf(value) !== null && isSameSet(pairsOf(value).map(([key]) => key))
     && pairsOf(value).every(([key, at]) => at === BigInt(characters.indexOf(key))));
   const isSorted = (value) => value === [...characters].sort(compareTexts).join('');

@@ -146,7 +146,7 @@ function readArray(tag, budget) {
 }
 
 function writeArray({ type, shape, bytes }, budget) {
-  const code = CODE_OF.get(type) ?? unsupported('an array of complex numbers');
+  const code = CODE_OF.get(type) ?? unsupported('an array of complex numbers, or of something else');
   const count = bytes.length / type.size;
   const isSingle = count > 1 && bytes.subarray(type.size).equals(bytes.subarray(0, -type.size));
   if (!isSingle) budget.check('json_nodes', count);
