@@ -17,6 +17,9 @@ const { sha256 } = require('./tags.js');
 const { decodeSystemInfo, decodeVersion } = require('./texts.js');
 const { predict } = require('./policy/predict.js');
 const { describeReplayBuffer } = require('./replay_buffers.js');
+const { readBundledStatistics } = require('./statistics/bundled.js');
+const { readPickledStatistics } = require('./statistics/pickled.js');
+const { describeStatistics } = require('./statistics/statistics.js');
 const { printTree } = require('./tree.js');
 const { openZip } = require('./zip.js');
 
@@ -28,6 +31,7 @@ const LONE_STATE_DICT = 'policy.pth';
 const DATA = 'data';
 const VERSION = '_stable_baselines3_version';
 const SYSTEM_INFO = 'system_info.txt';
+const STATISTICS = ['vecnormalize.json', 'vecnormalize.safetensors'];
 const TORCH_RECORDS = ['data.pkl', 'version', '.data/version', 'constants.pkl'];
 
 const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
@@ -80,21 +84,21 @@ const NOT_READ = new Map([
   ['other', () => unsupported('a zip without data and .pth at its top level')],
 ]);
 
-/** The form of a file and its entries: a map of names to functions that read the bytes. */
-function openArchive(bytes, budget) {
+/** The form of a file and its entries: a map of names to functions that read the bytes. `zips`: the kinds that are archives. */
+function openArchive(bytes, budget, zips = ['sb3']) {
   const kind = identifyFile(bytes);
   if (kind === 'data') return { form: 'data', entries: new Map([[DATA, () => bytes]]) };
   if (kind === 'legacy') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
-  if (kind === 'zip') return openArchiveZip(bytes, budget);
+  if (kind === 'zip') return openArchiveZip(bytes, budget, zips);
   return NOT_READ.get(kind)();
 }
 
-function openArchiveZip(bytes, budget) {
+function openArchiveZip(bytes, budget, zips) {
   const members = openZip(bytes, budget, 'inner_entries');
   const names = [...members.keys()];
   const kind = identifyZip(names);
   if (kind === 'pth') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
-  if (kind !== 'sb3') return NOT_READ.get(kind)();
+  if (!zips.includes(kind)) return NOT_READ.get(kind)();
   budget.check('outer_entries', names.length);
   checkPaths(names);
   const reader = new Members(bytes, members, budget);
@@ -116,8 +120,19 @@ function entryNamed(entries, name) {
   return entries.get(name);
 }
 
+/** Settings and arrays of statistics: a pickle, or two entries of an archive (STATISTICS.md 17). */
+function readStatistics(bytes, budget) {
+  const kind = identifyFile(bytes);
+  if (kind === 'pickle') return readPickledStatistics(bytes, budget);
+  if (kind === 'data' || kind === 'legacy') unsupported('neither a pickle of statistics nor an archive');
+  const { entries } = openArchive(bytes, budget, ['sb3', 'sb2']);
+  const [settings, arrays] = STATISTICS.map((name) => entryNamed(entries, name));
+  return readBundledStatistics(settings(), arrays(), budget);
+}
+
 /** The output of the protocol for an archive. */
 function decodeArchive(bytes, budget, options) {
+  if (options.statistics) return describeStatistics(readStatistics(bytes, budget), budget);
   if (options.replayBuffer && identifyFile(bytes) === 'pickle') return describeReplayBuffer(bytes, budget);
   const { form, entries } = openArchive(bytes, budget);
   if (options.equal !== null) {

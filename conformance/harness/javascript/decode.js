@@ -16,7 +16,7 @@ const EXIT_FAULT = 70;
 
 const USAGE =
   'decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc] ' +
-  '[--algorithm | --equal FILE | --predict FILE | --replay-buffer] | --batch';
+  '[--algorithm | --equal FILE | --predict FILE | --replay-buffer | --statistics] | --batch';
 const CHUNK_BYTES = 1 << 16;
 const NEWLINE = 0x0a;
 
@@ -36,7 +36,7 @@ function readLimit(text, limits) {
 function parseArguments(words) {
   const options = {
     entry: null, blob: null, limits: new Map(), unchecked: false,
-    algorithm: false, equal: null, predict: null, replayBuffer: false,
+    algorithm: false, equal: null, predict: null, replayBuffer: false, statistics: false,
   };
   const given = [...words];
   const next = () => (given.length > 0 ? given.shift() : usage('an argument lacks its value'));
@@ -49,6 +49,7 @@ function parseArguments(words) {
     else if (word === '--unchecked-crc') options.unchecked = true;
     else if (word === '--algorithm') options.algorithm = true;
     else if (word === '--replay-buffer') options.replayBuffer = true;
+    else if (word === '--statistics') options.statistics = true;
     else if (word === '--predict') options.predict = JSON.parse(fs.readFileSync(next(), 'utf8'));
     else usage(`unknown argument ${word}`);
   }

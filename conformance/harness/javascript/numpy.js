@@ -21,11 +21,27 @@ const OBJECTS = { codes: new Map([['O8', { size: 8 }]]), orders: ['|'], state: [
 const isFlag = (value) => typeof value === 'boolean' || typeof value === 'bigint';
 const isTrueOrFalse = (value) => typeof value === 'boolean' || value === 0n || value === 1n;
 
+const textType = (code) => /^([US])(0|[1-9][0-9]{0,8})$/.exec(code);
+
+/** Text and bytes of a fixed size (VALUES.md 13.2): `U3`, `S3`. */
+const TEXTS = {
+  codes: {
+    has: (code) => textType(code) !== null,
+    get: (code) => {
+      const [, kind, count] = textType(code);
+      const group = kind === 'U' ? 4 : 1;
+      const size = Number(count) * group;
+      return { name: code, kind: 'text', size, group, state: [null, null, null, BigInt(size), BigInt(group), kind === 'U' ? 8n : 0n, null] };
+    },
+  },
+  orders: NUMBERS.orders,
+};
+
 /** Whether the state of a dtype is big-endian. Checks its other items. */
-function isBigEndianState(state, dtypes) {
+function isBigEndianState(state, type, dtypes) {
   const [version, order, ...rest] = state instanceof Tuple ? state.items : [];
   const isPlain = (version === 3n || version === 4n) && dtypes.orders.includes(order)
-    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === dtypes.state[index]);
+    && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === (type.state ?? dtypes.state)[index]);
   if (!isPlain) tensorFailure('a numpy dtype has an unknown state');
   return order === '>';
 }
@@ -42,9 +58,9 @@ function readDtype(value, dtypes = NUMBERS) {
     tensorFailure('a numpy dtype is changed');
   }
   if (value.changes.length === 1 && !args[2]) tensorFailure('a numpy dtype that is not a copy has a state');
-  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values, dtypes);
   const type = dtypes.codes.get(args[0]);
-  if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
+  const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values, type, dtypes);
+  if (isBigEndian && type.group === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
   return { type, isBigEndian };
 }
 
@@ -81,8 +97,9 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran, axes = nu
 
 /** Readers of numpy's calls by "module name". Each returns a tag, or null if the call is not one of them. */
 class Numpy {
-  constructor(values) {
+  constructor(values, dtypes = NUMBERS) {
     this.values = values;
+    this.dtypes = dtypes;
     this.readers = new Map();
     for (const name of SCALARS_AND_ARRAYS) {
       this.readers.set(`${name} scalar`, (call, args) => this.scalar(call, args));
@@ -114,7 +131,7 @@ class Numpy {
   scalar(call, args) {
     this.values.checkUnchanged(call);
     checkLength(args, 2);
-    const { type, isBigEndian } = readDtype(args[0]);
+    const { type, isBigEndian } = readDtype(args[0], this.dtypes);
     const bytes = this.bytes(args[1]);
     if (bytes.length !== type.size) tensorFailure('the number of bytes of a numpy scalar does not match its dtype');
     if (type.kind === 'bool' && bytes[0] > 1) tensorFailure('a bool is neither 0 nor 1');
@@ -136,7 +153,7 @@ class Numpy {
     checkLength(state.items, 5);
     const [version, shape, arrayType, isFortran, bytes] = state.items;
     if (version !== 1n || !isTrueOrFalse(isFortran)) tensorFailure('a numpy array has an unknown state');
-    const dtype = readDtype(arrayType);
+    const dtype = readDtype(arrayType, this.dtypes);
     return tagArray(this.bytes(bytes), dtype, shape, Boolean(isFortran));
   }
 
@@ -145,9 +162,11 @@ class Numpy {
     checkLength(args, 4);
     const [bytes, type, shape, order] = args;
     if (order !== 'C' && order !== 'F') tensorFailure('an unknown order of a numpy array');
-    const dtype = readDtype(type);
+    const dtype = readDtype(type, this.dtypes);
     return tagArray(this.buffer(bytes), dtype, shape, order === 'F');
   }
 }
 
-module.exports = { MAX_RANK, OBJECTS, Numpy, readDtype, tagArray };
+module.exports = {
+  MAX_RANK, Numpy, OBJECTS, TEXTS, readDtype, tagArray,
+};

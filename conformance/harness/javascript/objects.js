@@ -8,7 +8,9 @@ const { countItems } = require('./geometry.js');
 const {
   Call, Dict, Extension, FrozenSet, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
-const { MAX_RANK, OBJECTS, readDtype, tagArray } = require('./numpy.js');
+const {
+  MAX_RANK, Numpy, OBJECTS, TEXTS, readDtype, tagArray,
+} = require('./numpy.js');
 const { readWholePickle } = require('./opcodes.js');
 const { textSegment } = require('./paths.js');
 const { asciiText } = require('./pickle_text.js');
@@ -49,12 +51,25 @@ function readObject(value) {
   return { className: `${type.module}.${type.name}`, pairs: change.values.pairs };
 }
 
-/** The pairs of a dict or an OrderedDict; null for anything else. */
+const isPair = (value) => (value instanceof List || value instanceof Tuple) && value.items.length === 2;
+
+/** The pairs of a dict or an OrderedDict (FORMAT.md 6.6); null for anything else. */
 function pairsOf(value) {
   if (value instanceof Dict) return value.pairs;
   const [called, args] = calledBy('REDUCE', value);
-  const isOrdered = called === 'collections OrderedDict' && args.length === 0 && value.changes.every(({ kind }) => kind === 'SETITEMS');
-  return isOrdered ? value.changes.flatMap(({ values }) => values) : null;
+  const [given = new List([])] = args ?? [];
+  const isOrdered = called === 'collections OrderedDict' && args.length <= 1 && given instanceof List && given.items.every(isPair)
+    && value.changes.every(({ kind }) => kind === 'SETITEMS');
+  return isOrdered ? [...given.items.map(({ items }) => items), ...value.changes.flatMap(({ values }) => values)] : null;
+}
+
+/** The members of a set, in the order of the pickle, which may contain one twice; null for anything else. */
+function membersOf(value) {
+  if (value instanceof MutableSet || value instanceof FrozenSet) return value.items;
+  const [called, args] = calledBy('REDUCE', value);
+  const [given = new List([])] = args ?? [];
+  const isSet = /^builtins (frozen)?set$/.test(called) && args.length <= 1 && value.changes.length === 0;
+  return isSet && (given instanceof List || given instanceof Tuple) ? given.items : null;
 }
 
 const isDict = (value) => pairsOf(value) !== null;
@@ -80,26 +95,32 @@ class Arrays {
   constructor(budget) {
     const values = new Values(null, budget, Infinity); // it counts copies by 6.6, which do not apply here
     this.numpy = values.numpy;
+    this.texts = new Numpy(values, TEXTS);
     this.found = new Map(); // by identity
   }
 
   /** The tag of an array or a scalar of numbers, or null: also if the call is not exactly what numpy writes. */
   tagOf(value) {
-    if (!this.found.has(value)) this.found.set(value, attempt(() => this.read(value)));
+    if (!this.found.has(value)) this.found.set(value, attempt(() => this.read(value, this.numpy)));
     return this.found.get(value);
   }
 
-  read(value) {
+  read(value, numpy) {
     const [created, start] = calledBy('NEWOBJ', value);
-    if (created === ARRAY && start.length === 1) return this.numpy.reconstruct(value, [value.callable, start[0], START_BYTES]);
+    if (created === ARRAY && start.length === 1) return numpy.reconstruct(value, [value.callable, start[0], START_BYTES]);
     const [called, args] = calledBy('REDUCE', value);
-    if (FROM_BUFFER.test(called) && args.length === 5) return this.transposed(value, args);
-    return called === undefined ? null : this.numpy.read(value, nameOf(value.callable), args);
+    if (FROM_BUFFER.test(called) && args.length === 5) return this.transposed(value, args, numpy);
+    return called === undefined ? null : numpy.read(value, nameOf(value.callable), args);
   }
 
-  transposed(value, [bytes, type, shape, order, axes]) {
+  transposed(value, [bytes, type, shape, order, axes], numpy) {
     if (value.changes.length > 0 || order !== 'K' || !(axes instanceof Tuple) || !isPermutation(axes.items, shape.items?.length)) return null;
-    return tagArray(this.numpy.buffer(bytes), readDtype(type), shape, false, axes.items.map(Number));
+    return tagArray(numpy.buffer(bytes), readDtype(type, numpy.dtypes), shape, false, axes.items.map(Number));
+  }
+
+  /** The shape of an array of texts, of bytes of a fixed size, or of objects (13.2), as tagged integers; null for anything else. */
+  otherShape(value) {
+    return attempt(() => this.read(value, this.texts))?.array?.shape ?? this.objectsShape(value);
   }
 
   arrayOf(value) {
@@ -202,5 +223,5 @@ function readLonePickle(bytes, budget) {
 }
 
 module.exports = {
-  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, attempt, calledBy, checkDepth, fullName, integersOf, isDict, membersOf, nonZeros, pairsOf, readLonePickle, readObject,
 };

@@ -102,4 +102,4 @@ function checkLeaves(root, budget) {
   }
 }
 
-module.exports = { checkLeaves, textSegment };
+module.exports = { checkLeaves, floatText, textSegment };
