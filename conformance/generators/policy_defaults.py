@@ -193,6 +193,17 @@ def recurrent(asked: Any) -> Iterator[Vector]:
     rule = Rule("6.8", "An LSTM has `weight_ih_lN` (4 x hidden, inputs)", *LSTM)
     found = {"policy": {"steps": [{**choice(LOGITS), "state": state}]}}
     yield rule.predicts("policy-defaults-lstm", archive("lstm", shapes), asked, found)
+    rule = Rule("19.6", "Three other arguments are refused", *LSTM)
+    backward = {f"{name}_reverse": shape for name, shape in lstm("lstm_actor", VECTOR, 2).items()}
+    projection = {"lstm_actor.weight_hh_l0": (8, 1), "lstm_actor.weight_hr_l0": (1, 2)}
+    for name, value, more in (
+        ("bidirectional", True, backward), ("proj_size", 1, projection), ("batch_first", True, {}),
+    ):  # fmt: skip
+        shapes = {**on_policy(2, ()), **lstm("lstm_actor", VECTOR, 2), **more}
+        shapes |= {key.replace("actor", "critic"): shape for key, shape in shapes.items() if key.startswith("lstm")}
+        kwargs = {"net_arch": [], "lstm_hidden_size": 2, "lstm_kwargs": {name: value}}
+        made = archive("lstm", shapes, policy_kwargs=kwargs)
+        yield rule.cannot_run(f"policy-lstm-{name.replace('_', '-')}", made, asked, "unsupported")
 
 
 def images() -> Iterator[Vector]:
