@@ -9,19 +9,21 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import struct
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import recorded
 from conformance.generators.build_bundles import ARRAYS_ENTRY, RETURNS, SETTINGS, SETTINGS_ENTRY, means, safetensors
+from conformance.generators.build_objects import sample_array
 from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import Member, build_zip, changed
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 CNN: Final = ("policy-cnn",)
 LSTM: Final = ("policy-lstm",)
@@ -214,14 +216,45 @@ MEANS: Final = (1.0, -2.0, 0.5, 4.0)
 def bundled() -> Iterator[Vector]:
     """Observations that the statistics of a bundle turn into those of an agent without: (2 x + mean - mean) / 2."""
     rule = Rule("19.3", "(17.5: unless it is a bundle)", "statistics")
-    arrays = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | RETURNS
-    settings = json.dumps({**SETTINGS, "epsilon": 1.0, "clip_obs": 100.0}).encode()
-    made = change("ppo", {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: safetensors(arrays)})
-    steps = read_json("ppo", "input")["steps"]
-    for step in steps:
-        items = step["observation"]["items"]
-        step["observation"]["items"] = [2 * item + MEANS[at % len(MEANS)] for at, item in enumerate(items)]
-    yield rule.predicts("policy-bundled-statistics", made, {"steps": steps}, read_json("ppo", "expect"))
+    yield rule.predicts("policy-bundled-statistics", bundle("ppo", ("",)), double("ppo", ("",)), read_json("ppo", "expect"))
+    agent, keys = "ppo-observes-dict", ("grid", "speed")
+    made = bundle(agent, keys, norm_obs_keys=keys, obs_rms=keys)
+    yield rule.predicts("policy-bundled-statistics-by-key", made, double(agent, keys), read_json(agent, "expect"))
+    made = bundle("ppo", (), norm_obs=False, obs_rms=None)
+    yield rule.predicts("policy-bundled-statistics-none", made, read_json("ppo", "input"), read_json("ppo", "expect"))
+    single = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS | SINGLE)}
+    rule = Rule("17.5", "All are F64; mean and variance have the same shape", "statistics")
+    yield rule.cannot_run("policy-bundled-statistics-float32", change("ppo", single), read_json("ppo", "input"), "tensor failure")
+
+
+SINGLE: Final = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | {"obs_rms.mean": sample_array("f4", *MEANS)}
+SHAPES: Final = {"": (4,), "grid": (2, 2), "speed": (2,)}
+"""Of observations by key."""
+
+
+def bundle(name: str, keys: Iterable[str], **settings: Any) -> bytes:
+    """The archive of a recorded agent with statistics of these keys.
+
+    :param settings: of the bundle
+    """
+    arrays = dict(RETURNS)
+    for key in keys:
+        count = math.prod(SHAPES[key])
+        path = f"obs_rms/{key}".rstrip("/")
+        arrays |= means(path, MEANS[:count], (3.0,) * count, 5, shape=SHAPES[key])
+    document = {**SETTINGS, "epsilon": 1.0, "clip_obs": 100.0, **settings}
+    return change(name, {SETTINGS_ENTRY: json.dumps(document).encode(), ARRAYS_ENTRY: safetensors(arrays)})
+
+
+def double(name: str, keys: Iterable[str]) -> Any:
+    """The observations of a recorded agent, of which those of some keys are doubled and moved by the means."""
+    asked = read_json(name, "input")
+    for step in asked["steps"]:
+        for key in keys:
+            array = step["observation"][key] if key else step["observation"]
+            means_of_key = MEANS[: math.prod(SHAPES[key])]
+            array["items"] = [2 * item + means_of_key[at % len(means_of_key)] for at, item in enumerate(array["items"])]
+    return asked
 
 
 # -- a lone state dict --------------------------------------------------------------------------------
