@@ -23,7 +23,7 @@ from conformance.generators.build_zips import Member, build_zip, changed
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 CNN: Final = ("policy-cnn",)
 LSTM: Final = ("policy-lstm",)
@@ -56,6 +56,8 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-box": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
     "ppo-box-shape": ("19.8", "The action has the shape of its space.", ()),
     "ppo-box-float64": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ()),
+    **{f"ppo-box-{dtype}": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ())
+       for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")},
     "ppo-multi-discrete": ("19.8", "| MultiDiscrete | ArgMax of each component, normalized |", ()),
     "ppo-tied": ("19.8", TIED, ()),
     "maskable-tied": ("19.8", TIED, ()),
@@ -222,6 +224,11 @@ def bundled() -> Iterator[Vector]:
     yield rule.predicts("policy-bundled-statistics-by-key", made, double(agent, keys), read_json(agent, "expect"))
     made = bundle("ppo", (), norm_obs=False, obs_rms=None)
     yield rule.predicts("policy-bundled-statistics-none", made, read_json("ppo", "input"), read_json("ppo", "expect"))
+    rule = Rule("17.5", "Both MUST be present, or neither;", "statistics")
+    halves = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS)}
+    for name, raw in halves.items():
+        made = change("ppo", {name: raw})
+        yield rule.cannot_run(f"policy-bundled-{name[13:]}-alone", made, read_json("ppo", "input"), "missing")
     single = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS | SINGLE)}
     rule = Rule("17.5", "All are F64; mean and variance have the same shape", "statistics")
     yield rule.cannot_run("policy-bundled-statistics-float32", change("ppo", single), read_json("ppo", "input"), "tensor failure")
@@ -275,11 +282,17 @@ def inferred() -> Iterator[Vector]:
 # -- archives that are refused ------------------------------------------------------------------------
 
 
-def change(name: str, entries: Mapping[str, bytes | None] | None = None, **data: Any) -> bytes:
-    """The archive of a recorded agent with other entries (None: without one) and other values of ``data``."""
+def change(
+    name: str, entries: Mapping[str, bytes | None] | None = None, *, without: Sequence[str] = (), **data: Any
+) -> bytes:
+    """The archive of a recorded agent with other entries (None: without one) and other values of ``data``.
+
+    :param without: keys that ``data`` has not
+    """
     with zipfile.ZipFile(io.BytesIO(read_agent(name))) as opened:
         found = {entry: opened.read(entry) for entry in opened.namelist()}
-    found["data"] = json.dumps({**json.loads(found["data"]), **data}).encode()
+    values = {**json.loads(found["data"]), **data}
+    found["data"] = json.dumps({key: value for key, value in values.items() if key not in without}).encode()
     made = {**found, **(entries or {})}
     return build_zip(*[Member(entry.encode(), raw) for entry, raw in made.items() if raw is not None])
 
@@ -305,6 +318,7 @@ def contradictions() -> Iterator[Vector]:
         yield rule.cannot_run(f"policy-contradiction-{what}", made, asked, "invalid")
     rule = Rule("6.8", 'a validator and a runner MUST report "invalid" for such a state dict.')
     archives = {
+        "arguments": change("ppo", policy_kwargs=[8]),
         "tensor-missing": change("ppo-box", {"policy.pth": entry("ppo", "policy.pth")}),
         "tensor-too-many": change("ppo", {"policy.pth": entry("ppo-box", "policy.pth")}),
         "algorithm": change("ppo", {"policy.pth": entry("dqn", "policy.pth")}),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import struct
 from typing import TYPE_CHECKING, Final
 
-from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_pth import Apply, Change, Name, dumps, ordered, storage, tensor
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.policies import change, read_json, serialize
+from conformance.generators.policy_defaults import ACTIONS, VECTOR, WITHOUT, floats
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def vectors() -> Iterator[Vector]:
         made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [size]})))
         yield rule.cannot_run(f"policy-layer-of-{name}", made, asked, "invalid")
     yield from of_releases()
+    yield from of_dtypes()
     rule = Rule("17.1", OTHER_PICKLE)
     number = base64.b64encode(dumps(1)).decode()
     asked = {**asked, "vecnormalize": number}
@@ -71,3 +75,41 @@ def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:
     state = (activation, (), dict(arguments), None)
     partial = Apply(Name("functools", "partial"), (activation,), Change("BUILD", state))
     return change("ppo", policy_kwargs=serialize(dumps({"activation_fn": partial, "net_arch": [8]})))
+
+
+def of_dtypes() -> Iterator[Vector]:
+    """Weights of other dtypes than float32, and an argument that refers to the same lists very often."""
+    rule = Rule("19.1", "a tensor of the state dict, cast to float32;")
+    for name, code in (("Bool", "?"), ("Byte", "B"), ("Char", "b"), ("Short", "h"), ("Int", "i"), ("Long", "q"), ("Double", "d")):
+        made = of_storage(f"{name}Storage", struct.pack(f"<{ACTIONS}{code}", 0, 1, 1))
+        yield rule.predicts(f"policy-weights-{name.lower()}", made, ONE, LAST)
+    made = of_storage("ComplexFloatStorage", bytes(8 * ACTIONS))
+    yield Rule("19.1", "cast to float32;").cannot_run("policy-weights-complex", made, ONE, "unsupported")
+    rule = Rule("6.8", "Names and shapes of `policy.pth` follow from `policy_class`")
+    asked, found = read_json("ppo", "input"), read_json("ppo", "expect")
+    lists: list[object] = []
+    for _ in range(30):
+        lists = [lists, lists]
+    made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [8], "optimizer_kwargs": {"x": lists}})))
+    yield rule.predicts("policy-shared-argument", made, asked, found)
+
+
+ONE: Final = {"steps": [{"observation": floats(0.0, 0.0, 0.0, 0.0)}]}
+LAST: Final = {
+    "policy": {
+        "steps": [{
+            "action": {"dtype": "<i8", "shape": [1], "items": [1]},
+            "outputs": {"logits": floats(0.0, 1.0, 1.0), "value": floats(0.0)},
+        }]
+    }
+}  # fmt: skip
+
+
+def of_storage(cls: str, raw: bytes) -> bytes:
+    """An agent without hidden layers, whose weights are 0 and whose biases for the choices have a storage of this class."""
+    zero = storage(1, "0")
+    shapes = {"action_net.weight": (ACTIONS, VECTOR), "value_net.weight": (1, VECTOR), "value_net.bias": (1,)}
+    pairs = {name: tensor(zero, shape, (0,) * len(shape)) for name, shape in shapes.items()}
+    pairs["action_net.bias"] = tensor(storage(ACTIONS, "1", cls), (ACTIONS,))
+    state_dict = pth(ordered(pairs), {"0": bytes(4), "1": raw})
+    return change("ppo", {"policy.pth": state_dict, **WITHOUT}, policy_kwargs={"net_arch": []})

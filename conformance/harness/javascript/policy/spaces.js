@@ -33,15 +33,13 @@ function readSpace(value) {
   return make(value.state);
 }
 
-const numberOf = (item) => (typeof item === 'string' ? Number(item) : item);
-
 /** An array of 17.6. */
 function readArray({ dtype, shape, items }) {
   const all = Array.isArray(items) ? items : new Array(product(shape)).fill(items);
-  return { dtype, shape, items: all.map(numberOf) };
+  return { dtype, shape, items: all.map(Number) };
 }
 
-const NAMES = new Map([['b1', 'bool'], ['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
+const NAMES = new Map([['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
 
 /** A space of 17.6. */
 function readJsonSpace(space) {
