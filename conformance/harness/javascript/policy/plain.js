@@ -64,34 +64,29 @@ class PlainValues {
   read(value, depth) {
     if (value instanceof List || value instanceof Tuple) return value.items.map((item) => this.convert(item, depth));
     if (value instanceof Dict) return this.map(value.pairs, depth);
-    if (value instanceof Global) return value.changes.length === 0 ? new Reference(`${value.module}.${value.name}`) : new Unknown();
+    if (value instanceof Global) return new Reference(`${value.module}.${value.name}`);
     return value instanceof Call ? this.call(value, depth) : new Unknown();
   }
 
   map(pairs, depth) {
-    const isText = ([key]) => typeof key === 'string';
-    return new Map(pairs.filter(isText).map(([key, value]) => [key, this.convert(value, depth)]));
+    return new Map(pairs.map(([key, value]) => [key, this.convert(value, depth)]));
   }
 
   call(value, depth) {
     const callable = nameOf(value.callable);
     if (callable === null || !(value.args instanceof Tuple)) return new Unknown();
     const name = `${callable.module}.${callable.name}`;
-    if (name === 'numpy.dtype') return new Unknown();
-    if (value.opcode === 'REDUCE') {
-      const found = this.values.numpy.read(value, callable, value.args.items);
-      if (found?.scalar !== undefined) return numbersOf(found.scalar)[0];
-      if (found !== null) return { ...found.array, items: numbersOf(found.array) };
-    }
-    if (name === 'collections.OrderedDict') return this.map(value.changes.flatMap((change) => (change.kind === 'SETITEMS' ? change.values : [])), depth);
+    const found = this.values.numpy.read(value, callable, value.args.items);
+    if (found?.scalar !== undefined) return numbersOf(found.scalar)[0];
+    if (found !== null) return { ...found.array, items: numbersOf(found.array) };
+    if (name === 'collections.OrderedDict') return this.map(value.changes.filter(({ kind }) => kind === 'SETITEMS').flatMap(({ values }) => values), depth);
     return this.object(value, name, depth);
   }
 
   /** An object that has only a state: a dict, or that of a partial. */
   object(value, name, depth) {
-    const [change] = value.changes;
-    if (value.changes.length !== 1 || change.kind !== 'BUILD') return new Unknown();
-    const state = this.convert(change.values, depth);
+    if (value.changes.length !== 1) return new Unknown();
+    const state = this.convert(value.changes[0].values, depth);
     if (name === 'functools.partial') return Array.isArray(state) ? new Partial(state[0], state[1], state[2]) : new Unknown();
     return state instanceof Map ? new Instance(name, state) : new Unknown();
   }
