@@ -41,13 +41,14 @@ def files() -> Iterator[Vector]:
 def arrays() -> Iterator[Vector]:
     """What distinguishes a ``.safetensors`` file from one of unknown bytes."""
     rule = Rule("1.1", "A `.safetensors` file: eight bytes that are the length of a header (2 or more, little-endian)")
-    for name, size, start in (
-        ("length-1", 1, b'{"'),
-        ("of-9-bytes", 2, b"{"),
-        ("length-beyond-the-file", 3, b'{"'),
-        ("space-before-the-brace", 8, b' {"a": 1'),
+    for name, size, start, outcome in (
+        ("length-1", 1, b'{"', REFUSED),
+        ("length-2", 2, b'{"', "unsupported"),
+        ("of-9-bytes", 2, b"{", REFUSED),
+        ("length-beyond-the-file", 3, b'{"', REFUSED),
+        ("space-before-the-brace", 8, b' {"a": 1', REFUSED),
     ):
-        yield rule.refuses(f"file-safetensors-{name}", size.to_bytes(8, "little") + start, REFUSED)
+        yield rule.refuses(f"file-safetensors-{name}", size.to_bytes(8, "little") + start, outcome)
     rule = Rule("1.1", 'then `{`, then a `"` within the next 7 bytes.')
     for name, space, outcome in (
         ("at-once", b"", "unsupported"),

@@ -9,19 +9,21 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import struct
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import recorded
 from conformance.generators.build_bundles import ARRAYS_ENTRY, RETURNS, SETTINGS, SETTINGS_ENTRY, means, safetensors
+from conformance.generators.build_objects import sample_array
 from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import Member, build_zip, changed
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 CNN: Final = ("policy-cnn",)
 LSTM: Final = ("policy-lstm",)
@@ -54,6 +56,8 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-box": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
     "ppo-box-shape": ("19.8", "The action has the shape of its space.", ()),
     "ppo-box-float64": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ()),
+    **{f"ppo-box-{dtype}": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ())
+       for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")},
     "ppo-multi-discrete": ("19.8", "| MultiDiscrete | ArgMax of each component, normalized |", ()),
     "ppo-tied": ("19.8", TIED, ()),
     "maskable-tied": ("19.8", TIED, ()),
@@ -214,14 +218,50 @@ MEANS: Final = (1.0, -2.0, 0.5, 4.0)
 def bundled() -> Iterator[Vector]:
     """Observations that the statistics of a bundle turn into those of an agent without: (2 x + mean - mean) / 2."""
     rule = Rule("19.3", "(17.5: unless it is a bundle)", "statistics")
-    arrays = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | RETURNS
-    settings = json.dumps({**SETTINGS, "epsilon": 1.0, "clip_obs": 100.0}).encode()
-    made = change("ppo", {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: safetensors(arrays)})
-    steps = read_json("ppo", "input")["steps"]
-    for step in steps:
-        items = step["observation"]["items"]
-        step["observation"]["items"] = [2 * item + MEANS[at % len(MEANS)] for at, item in enumerate(items)]
-    yield rule.predicts("policy-bundled-statistics", made, {"steps": steps}, read_json("ppo", "expect"))
+    yield rule.predicts("policy-bundled-statistics", bundle("ppo", ("",)), double("ppo", ("",)), read_json("ppo", "expect"))
+    agent, keys = "ppo-observes-dict", ("grid", "speed")
+    made = bundle(agent, keys, norm_obs_keys=keys, obs_rms=keys)
+    yield rule.predicts("policy-bundled-statistics-by-key", made, double(agent, keys), read_json(agent, "expect"))
+    made = bundle("ppo", (), norm_obs=False, obs_rms=None)
+    yield rule.predicts("policy-bundled-statistics-none", made, read_json("ppo", "input"), read_json("ppo", "expect"))
+    rule = Rule("17.5", "Both MUST be present, or neither;", "statistics")
+    halves = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS)}
+    for name, raw in halves.items():
+        made = change("ppo", {name: raw})
+        yield rule.cannot_run(f"policy-bundled-{name[13:]}-alone", made, read_json("ppo", "input"), "missing")
+    single = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS | SINGLE)}
+    rule = Rule("17.5", "All are F64; mean and variance have the same shape", "statistics")
+    yield rule.cannot_run("policy-bundled-statistics-float32", change("ppo", single), read_json("ppo", "input"), "tensor failure")
+
+
+SINGLE: Final = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | {"obs_rms.mean": sample_array("f4", *MEANS)}
+SHAPES: Final = {"": (4,), "grid": (2, 2), "speed": (2,)}
+"""Of observations by key."""
+
+
+def bundle(name: str, keys: Iterable[str], **settings: Any) -> bytes:
+    """The archive of a recorded agent with statistics of these keys.
+
+    :param settings: of the bundle
+    """
+    arrays = dict(RETURNS)
+    for key in keys:
+        count = math.prod(SHAPES[key])
+        path = f"obs_rms/{key}".rstrip("/")
+        arrays |= means(path, MEANS[:count], (3.0,) * count, 5, shape=SHAPES[key])
+    document = {**SETTINGS, "epsilon": 1.0, "clip_obs": 100.0, **settings}
+    return change(name, {SETTINGS_ENTRY: json.dumps(document).encode(), ARRAYS_ENTRY: safetensors(arrays)})
+
+
+def double(name: str, keys: Iterable[str]) -> Any:
+    """The observations of a recorded agent, of which those of some keys are doubled and moved by the means."""
+    asked = read_json(name, "input")
+    for step in asked["steps"]:
+        for key in keys:
+            array = step["observation"][key] if key else step["observation"]
+            means_of_key = MEANS[: math.prod(SHAPES[key])]
+            array["items"] = [2 * item + means_of_key[at % len(means_of_key)] for at, item in enumerate(array["items"])]
+    return asked
 
 
 # -- a lone state dict --------------------------------------------------------------------------------
@@ -242,11 +282,17 @@ def inferred() -> Iterator[Vector]:
 # -- archives that are refused ------------------------------------------------------------------------
 
 
-def change(name: str, entries: Mapping[str, bytes | None] | None = None, **data: Any) -> bytes:
-    """The archive of a recorded agent with other entries (None: without one) and other values of ``data``."""
+def change(
+    name: str, entries: Mapping[str, bytes | None] | None = None, *, without: Sequence[str] = (), **data: Any
+) -> bytes:
+    """The archive of a recorded agent with other entries (None: without one) and other values of ``data``.
+
+    :param without: keys that ``data`` has not
+    """
     with zipfile.ZipFile(io.BytesIO(read_agent(name))) as opened:
         found = {entry: opened.read(entry) for entry in opened.namelist()}
-    found["data"] = json.dumps({**json.loads(found["data"]), **data}).encode()
+    values = {**json.loads(found["data"]), **data}
+    found["data"] = json.dumps({key: value for key, value in values.items() if key not in without}).encode()
     made = {**found, **(entries or {})}
     return build_zip(*[Member(entry.encode(), raw) for entry, raw in made.items() if raw is not None])
 
@@ -272,6 +318,7 @@ def contradictions() -> Iterator[Vector]:
         yield rule.cannot_run(f"policy-contradiction-{what}", made, asked, "invalid")
     rule = Rule("6.8", 'a validator and a runner MUST report "invalid" for such a state dict.')
     archives = {
+        "arguments": change("ppo", policy_kwargs=[8]),
         "tensor-missing": change("ppo-box", {"policy.pth": entry("ppo", "policy.pth")}),
         "tensor-too-many": change("ppo", {"policy.pth": entry("ppo-box", "policy.pth")}),
         "algorithm": change("ppo", {"policy.pth": entry("dqn", "policy.pth")}),

@@ -11,9 +11,10 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from conformance.generators.build_bundles import discrete
 from conformance.generators.build_pth import ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
-from conformance.generators.policies import CNN, LSTM, change, entry, serialize
+from conformance.generators.policies import CNN, GIVEN, LSTM, change, entry, read_json, serialize
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -116,11 +117,8 @@ def crossq() -> Shapes:
     return made | normalized("critic.qf0", VECTOR + NUMBERS, (1024, 1024), 1)
 
 
-def archive(name: str, shapes: Shapes, **data: Any) -> bytes:
-    """The archive of a recorded agent with these tensors, and the default settings of its policy.
-
-    :param data: other settings
-    """
+def state_dict(shapes: Shapes) -> bytes:
+    """A state dict of these tensors."""
     storages = {"0": struct.pack("<f", 0), "1": struct.pack("<f", BIAS), "2": bytes(8)}
     pairs = {}
     for key, shape in shapes.items():
@@ -128,8 +126,15 @@ def archive(name: str, shapes: Shapes, **data: Any) -> bytes:
         number = "1" if "bias" in key and not is_normalization else "0"
         of = storage(1, "2", "LongStorage") if key.endswith(".steps") else storage(1, number)
         pairs[key] = tensor(of, shape, (0,) * len(shape))
-    kept = {"policy.pth": pth(ordered(pairs), storages), **WITHOUT}
-    return change(name, kept, **{"policy_kwargs": {}, **data})
+    return pth(ordered(pairs), storages)
+
+
+def archive(name: str, shapes: Shapes, **data: Any) -> bytes:
+    """The archive of a recorded agent with these tensors, and the default settings of its policy.
+
+    :param data: other settings
+    """
+    return change(name, {"policy.pth": state_dict(shapes), **WITHOUT}, **{"policy_kwargs": {}, **data})
 
 
 def floats(*items: float, shape: Sequence[int] | None = None) -> dict[str, Any]:
@@ -181,8 +186,36 @@ def vectors() -> Iterator[Vector]:
     made = archive("crossq", crossq(), policy_kwargs={"n_critics": 1})
     found = {"policy": {"steps": [numbers(SCALED, {**GAUSSIAN, "q_values": floats(BIAS)})]}}
     yield Rule("6.8", "256, 256 and 1024, 1024 for CrossQ.").predicts("policy-defaults-crossq", made, asked, found)
+    made = change("ppo", {"policy.pth": state_dict(on_policy(VECTOR, (64, 64))), **WITHOUT}, without=("policy_kwargs",))
+    found = {"policy": {"steps": [choice(LOGITS)]}}
+    yield Rule("6.8", LAYERS).predicts("policy-defaults-no-arguments", made, asked, found)
     yield from recurrent(asked)
     yield from images()
+    yield from lone(asked)
+
+
+def lone(asked: Any) -> Iterator[Vector]:
+    """State dicts alone, with several hidden layers or none."""
+    rule = Rule("19.10", "What names and shapes do not determine MUST be supplied by the caller", *GIVEN)
+    box = read_json("lone-td3", "input")["action_space"]
+    deterministic = both("actor", "actor_target", mlp("actor.mu", VECTOR, (3, 2, NUMBERS)))
+    cases: tuple[tuple[str, Shapes, Any, dict[str, Any]], ...] = (
+        ("ppo", mlp("mlp_extractor.policy_net", VECTOR, (3, 2)) | mlp("mlp_extractor.value_net", VECTOR, (5, 4, 3))
+         | linear("action_net", 2, ACTIONS) | linear("value_net", 3, 1), discrete(ACTIONS), choice(LOGITS)),
+        ("dqn", both("q_net", "q_net_target", mlp("q_net.q_net", VECTOR, (3, 2, ACTIONS))), None, choice(VALUES)),
+        ("sac", mlp("actor.latent_pi", VECTOR, (3, 2)) | gaussian("actor", 2) | critics(VECTOR + NUMBERS, (5, 4)),
+         box, numbers(SCALED, GAUSSIAN)),
+        ("td3", deterministic | critics(VECTOR + NUMBERS, (5, 4)), box, numbers(SCALED, CRITICS)),
+    )  # fmt: skip
+    for name, shapes, space, step in cases:
+        given = {"policy_kwargs": {"activation_fn": "ReLU"}, **asked}
+        given |= {} if space is None else {"action_space": space}
+        yield rule.predicts(f"policy-lone-{name}-layers", state_dict(shapes), given, {"policy": {"steps": [step]}})
+    given = {**asked, "action_space": discrete(ACTIONS)}
+    found = {"policy": {"steps": [choice(LOGITS)]}}
+    observed = {**given, "observation_space": read_json("lone-td3", "input")["observation_space"]}
+    yield rule.predicts("policy-lone-no-layers", state_dict(on_policy(VECTOR, ())), observed, found)
+    yield rule.cannot_run("policy-lone-of-other-names", state_dict(linear("net.0", VECTOR, ACTIONS)), given, "unsupported")
 
 
 def recurrent(asked: Any) -> Iterator[Vector]:
@@ -193,6 +226,17 @@ def recurrent(asked: Any) -> Iterator[Vector]:
     rule = Rule("6.8", "An LSTM has `weight_ih_lN` (4 x hidden, inputs)", *LSTM)
     found = {"policy": {"steps": [{**choice(LOGITS), "state": state}]}}
     yield rule.predicts("policy-defaults-lstm", archive("lstm", shapes), asked, found)
+    rule = Rule("19.6", "Three other arguments are refused", *LSTM)
+    backward = {f"{name}_reverse": shape for name, shape in lstm("lstm_actor", VECTOR, 2).items()}
+    projection = {"lstm_actor.weight_hh_l0": (8, 1), "lstm_actor.weight_hr_l0": (1, 2)}
+    for name, value, more in (
+        ("bidirectional", True, backward), ("proj_size", 1, projection), ("batch_first", True, {}),
+    ):  # fmt: skip
+        shapes = {**on_policy(2, ()), **lstm("lstm_actor", VECTOR, 2), **more}
+        shapes |= {key.replace("actor", "critic"): shape for key, shape in shapes.items() if key.startswith("lstm")}
+        kwargs = {"net_arch": [], "lstm_hidden_size": 2, "lstm_kwargs": {name: value}}
+        made = archive("lstm", shapes, policy_kwargs=kwargs)
+        yield rule.cannot_run(f"policy-lstm-{name.replace('_', '-')}", made, asked, "unsupported")
 
 
 def images() -> Iterator[Vector]:

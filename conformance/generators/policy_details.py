@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from typing import TYPE_CHECKING, Final
 
-from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_pth import Apply, Change, Name, dumps, ordered, storage, tensor
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.policies import change, read_json, serialize
+from conformance.generators.policy_defaults import ACTIONS, VECTOR, WITHOUT, floats
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -13,13 +17,16 @@ if TYPE_CHECKING:
 
     from conformance.generators.vectors import Vector
 
+NOT_SQUASHED: Final = "| Box, not squashed | clipped to `low` and `high` |"
+OLD_ARS: Final = "Before 1.7, `ARSPolicy` over a Box applied Tanh also if `squash_output` was false"
+OTHER_PICKLE: Final = "An object of another class, or with an attribute that is not listed, is something else"
 INFINITE: Final = float("inf")
 REFUSED: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
     "hardtanh-of-no-interval": ("Hardtanh", {"min_val": 1.0, "max_val": 1.0}),
     "softshrink-negative": ("Softshrink", {"lambd": -0.5}),
     "softshrink-infinite": ("Softshrink", {"lambd": INFINITE}),
     "softshrink-of-nan": ("Softshrink", {"lambd": float("nan")}),
-    "hardtanh-above-the-default": ("Hardtanh", {"min_val": 2.0}),
+    "hardtanh-above-the-default": ("Hardtanh", {"min_val": 1.0}),
     "rrelu-above-the-default": ("RReLU", {"lower": 0.5}),
     "rrelu-minus-infinite": ("RReLU", {"lower": -INFINITE}),
     "celu-of-0": ("CELU", {"alpha": 0.0}),
@@ -48,6 +55,23 @@ def vectors() -> Iterator[Vector]:
         made = read_json(name, "input")
         made["steps"][0]["observation"] = {"dtype": "<f4", "shape": [4], "items": ["NaN", 0, 0, 0]}
         yield rule.cannot_run(f"policy-{name}-of-nan", change(name), made, "invalid")
+    yield from of_releases()
+    yield from of_dtypes()
+    rule = Rule("17.1", OTHER_PICKLE)
+    number = base64.b64encode(dumps(1)).decode()
+    asked = {**asked, "vecnormalize": number}
+    yield rule.cannot_run("policy-statistics-of-a-number", change("ppo"), asked, "unsupported")
+
+
+def of_releases() -> Iterator[Vector]:
+    """Agents of ARS with which releases compute different actions."""
+    for name, release, sentence in (
+        ("ars-clipped", "1.7.0", NOT_SQUASHED), ("ars-clipped", "1.10.0", NOT_SQUASHED),
+        ("ars-clipped", "2.0.0", NOT_SQUASHED), ("old-ars", "0.11.0", OLD_ARS),
+    ):  # fmt: skip
+        made = change(name, {"_stable_baselines3_version": release.encode()})
+        found = read_json(name, "expect")
+        yield Rule("19.8", sentence).predicts(f"policy-{name}-{release}", made, read_json(name, "input"), found)
 
 
 def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:
@@ -56,3 +80,41 @@ def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:
     state = (activation, (), dict(arguments), None)
     partial = Apply(Name("functools", "partial"), (activation,), Change("BUILD", state))
     return change("ppo", policy_kwargs=serialize(dumps({"activation_fn": partial, "net_arch": [8]})))
+
+
+def of_dtypes() -> Iterator[Vector]:
+    """Weights of other dtypes than float32, and an argument that refers to the same lists very often."""
+    rule = Rule("19.1", "a tensor of the state dict, cast to float32;")
+    for name, code in (("Bool", "?"), ("Byte", "B"), ("Char", "b"), ("Short", "h"), ("Int", "i"), ("Long", "q"), ("Double", "d")):
+        made = of_storage(f"{name}Storage", struct.pack(f"<{ACTIONS}{code}", 0, 1, 1))
+        yield rule.predicts(f"policy-weights-{name.lower()}", made, ONE, LAST)
+    made = of_storage("ComplexFloatStorage", bytes(8 * ACTIONS))
+    yield Rule("19.1", "cast to float32;").cannot_run("policy-weights-complex", made, ONE, "unsupported")
+    rule = Rule("6.8", "Names and shapes of `policy.pth` follow from `policy_class`")
+    asked, found = read_json("ppo", "input"), read_json("ppo", "expect")
+    lists: list[object] = []
+    for _ in range(30):
+        lists = [lists, lists]
+    made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [8], "optimizer_kwargs": {"x": lists}})))
+    yield rule.predicts("policy-shared-argument", made, asked, found)
+
+
+ONE: Final = {"steps": [{"observation": floats(0.0, 0.0, 0.0, 0.0)}]}
+LAST: Final = {
+    "policy": {
+        "steps": [{
+            "action": {"dtype": "<i8", "shape": [1], "items": [1]},
+            "outputs": {"logits": floats(0.0, 1.0, 1.0), "value": floats(0.0)},
+        }]
+    }
+}  # fmt: skip
+
+
+def of_storage(cls: str, raw: bytes) -> bytes:
+    """An agent without hidden layers, whose weights are 0 and whose biases for the choices have a storage of this class."""
+    zero = storage(1, "0")
+    shapes = {"action_net.weight": (ACTIONS, VECTOR), "value_net.weight": (1, VECTOR), "value_net.bias": (1,)}
+    pairs = {name: tensor(zero, shape, (0,) * len(shape)) for name, shape in shapes.items()}
+    pairs["action_net.bias"] = tensor(storage(ACTIONS, "1", cls), (ACTIONS,))
+    state_dict = pth(ordered(pairs), {"0": bytes(4), "1": raw})
+    return change("ppo", {"policy.pth": state_dict, **WITHOUT}, policy_kwargs={"net_arch": []})

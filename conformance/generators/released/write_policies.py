@@ -138,6 +138,9 @@ CASES: dict[str, Case] = {
     "ppo-box": ppo(actions=PAIR),
     "ppo-box-shape": ppo(actions=spaces.Box(-1, 1, (2, 2), np.float32)),
     "ppo-box-float64": ppo(actions=spaces.Box(-1, 1, (2,), np.float64)),
+    **{f"ppo-box-{dtype}": ppo(actions=spaces.Box(1, 5, (2,), np.dtype(dtype))) for dtype in (
+        "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
+    )},
     "ppo-multi-discrete": ppo(actions=spaces.MultiDiscrete([3, 2, 4])),
     "ppo-multi-binary": ppo(actions=spaces.MultiBinary(3)),
     "ppo-multi-binary-tied": ppo(actions=spaces.MultiBinary(3), is_tied=True),

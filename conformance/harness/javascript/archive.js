@@ -141,7 +141,7 @@ function decodeArchive(bytes, budget, options) {
   }
   if (options.replayBuffer) unsupported('an archive, not the pickle of a replay buffer');
   if (options.algorithm) return inferAlgorithm(entries, budget);
-  if (options.predict !== null) return predict(form, entries, options, budget);
+  if (options.predict !== null) return predict(entries, options, budget);
   if (options.blob !== null) {
     const pickle = findBlob(entryNamed(entries, DATA)(), options.blob, budget);
     return printTree(readWholePickle(pickle, budget, asciiText));

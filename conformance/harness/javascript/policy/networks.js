@@ -109,7 +109,7 @@ class Agent {
   /** The action of a Box. */
   box(vector, isSquashed) {
     const { low, high } = this.actions;
-    const isDouble = !['bool', 'uint8', 'int8', 'uint16', 'int16', 'float16', 'float32'].includes(low.dtype);
+    const isDouble = !['uint8', 'int8', 'uint16', 'int16', 'float32'].includes(low.dtype);
     const items = vector.map((x, at) => {
       const [least, most] = [low.items[at], high.items[at]];
       const value = isSquashed ? least + 0.5 * (x + 1) * (most - least) : clip(x, least, most);

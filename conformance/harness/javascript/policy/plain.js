@@ -5,7 +5,7 @@
 
 const { unsupported } = require('../errors.js');
 const {
-  ByteArray, Call, Dict, Global, List, Tuple,
+  Call, Dict, Global, List, Tuple,
 } = require('../nodes.js');
 const { Float, ITEMS } = require('../tags.js');
 const { nameOf } = require('../tensors.js');
@@ -34,29 +34,21 @@ class Partial {
 
 class Unknown {}
 
-const READERS = new Map(Object.entries({
-  bool: (view, at) => view.getUint8(at) !== 0, uint8: (view, at) => view.getUint8(at), int8: (view, at) => view.getInt8(at),
-  uint16: (view, at) => view.getUint16(at, true), int16: (view, at) => view.getInt16(at, true),
-  uint32: (view, at) => view.getUint32(at, true), int32: (view, at) => view.getInt32(at, true),
-  uint64: (view, at) => Number(view.getBigUint64(at, true)), int64: (view, at) => Number(view.getBigInt64(at, true)),
-  float32: (view, at) => view.getFloat32(at, true), float64: (view, at) => view.getFloat64(at, true),
+const ARRAYS = new Map(Object.entries({
+  bool: Uint8Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, uint32: Uint32Array, int32: Int32Array,
+  uint64: BigUint64Array, int64: BigInt64Array, float32: Float32Array, float64: Float64Array,
 }));
 
 /** The items of a tagged tensor or array as numbers. */
 function numbersOf({ dtype, [ITEMS]: read }) {
-  const reader = READERS.get(dtype);
-  if (reader === undefined) unsupported(`numbers of ${dtype}`);
-  const bytes = read();
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const size = Number(/[0-9]+$/.exec(dtype)?.[0] ?? 8) / 8;
-  return Array.from({ length: bytes.length / size }, (_, index) => reader(view, index * size));
+  const Items = ARRAYS.get(dtype) ?? unsupported(`numbers of ${dtype}`);
+  return Array.from(new Items(new Uint8Array(read()).buffer), Number);
 }
 
 class PlainValues {
   constructor(budget, size) {
     this.budget = budget;
     this.values = new Values(null, budget, size);
-    this.open = new Set();
     this.done = new Map(); // by identity
   }
 
@@ -64,48 +56,37 @@ class PlainValues {
     if (value === null || typeof value === 'boolean' || typeof value === 'string' || Buffer.isBuffer(value)) return value;
     if (typeof value === 'bigint') return Number(value);
     if (value instanceof Float) return value.number;
-    if (value instanceof ByteArray) return value.bytes;
-    if (this.open.has(value)) unsupported('a value contains itself');
     this.budget.check('value_depth', depth);
-    if (!this.done.has(value)) {
-      this.open.add(value);
-      this.done.set(value, this.read(value, depth + 1));
-      this.open.delete(value);
-    }
+    if (!this.done.has(value)) this.done.set(value, this.read(value, depth + 1));
     return this.done.get(value);
   }
 
   read(value, depth) {
     if (value instanceof List || value instanceof Tuple) return value.items.map((item) => this.convert(item, depth));
     if (value instanceof Dict) return this.map(value.pairs, depth);
-    if (value instanceof Global) return value.changes.length === 0 ? new Reference(`${value.module}.${value.name}`) : new Unknown();
+    if (value instanceof Global) return new Reference(`${value.module}.${value.name}`);
     return value instanceof Call ? this.call(value, depth) : new Unknown();
   }
 
   map(pairs, depth) {
-    const isText = ([key]) => typeof key === 'string';
-    return new Map(pairs.filter(isText).map(([key, value]) => [key, this.convert(value, depth)]));
+    return new Map(pairs.map(([key, value]) => [key, this.convert(value, depth)]));
   }
 
   call(value, depth) {
     const callable = nameOf(value.callable);
     if (callable === null || !(value.args instanceof Tuple)) return new Unknown();
     const name = `${callable.module}.${callable.name}`;
-    if (name === 'numpy.dtype') return new Unknown();
-    if (value.opcode === 'REDUCE') {
-      const found = this.values.numpy.read(value, callable, value.args.items);
-      if (found?.scalar !== undefined) return numbersOf(found.scalar)[0];
-      if (found !== null) return { ...found.array, items: numbersOf(found.array) };
-    }
-    if (name === 'collections.OrderedDict') return this.map(value.changes.flatMap((change) => (change.kind === 'SETITEMS' ? change.values : [])), depth);
+    const found = this.values.numpy.read(value, callable, value.args.items);
+    if (found?.scalar !== undefined) return numbersOf(found.scalar)[0];
+    if (found !== null) return { ...found.array, items: numbersOf(found.array) };
+    if (name === 'collections.OrderedDict') return this.map(value.changes.filter(({ kind }) => kind === 'SETITEMS').flatMap(({ values }) => values), depth);
     return this.object(value, name, depth);
   }
 
   /** An object that has only a state: a dict, or that of a partial. */
   object(value, name, depth) {
-    const [change] = value.changes;
-    if (value.changes.length !== 1 || change.kind !== 'BUILD') return new Unknown();
-    const state = this.convert(change.values, depth);
+    if (value.changes.length !== 1) return new Unknown();
+    const state = this.convert(value.changes[0].values, depth);
     if (name === 'functools.partial') return Array.isArray(state) ? new Partial(state[0], state[1], state[2]) : new Unknown();
     return state instanceof Map ? new Instance(name, state) : new Unknown();
   }

@@ -15,14 +15,16 @@ const {
 const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
 const { unwrap } = require('./wrappers.js');
 
+const DATA = 'data';
 const POLICY = 'policy.pth';
 const VERSION = '_stable_baselines3_version';
+const BUNDLED = ['vecnormalize.json', 'vecnormalize.safetensors'];
 const UNCHANGED = (key, items) => items;
 
 /** What `data` says about the policy. */
 function describeArchive(entries, budget) {
-  const settings = new Settings((entries.get('data') ?? missing('there is no data'))(), budget);
-  const kwargs = settings.get('policy_kwargs') ?? new Map();
+  const settings = new Settings(entries.get(DATA)(), budget);
+  const kwargs = settings.values.has('policy_kwargs') ? settings.get('policy_kwargs') : new Map();
   if (!(kwargs instanceof Map)) invalid('policy_kwargs is not a dict');
   return {
     policyClass: settings.get('policy_class'),
@@ -56,9 +58,9 @@ function inferSizes(weights) {
   });
 }
 
-function inferActions(weights, policyClass) {
+function inferActions(weights) {
   const last = [...weights.tensors].filter(([name]) => /^q_net\.q_net\.[0-9]+\.weight$/.test(name)).at(-1);
-  if (!policyClass.endsWith('DQNPolicy') || last === undefined) unsupported('the action space is not known');
+  if (last === undefined) unsupported('the action space is not known');
   return { kind: 'Discrete', shape: [], n: last[1].shape[0] };
 }
 
@@ -77,7 +79,7 @@ function describeWeights(weights, given) {
     policyClass: new Reference(policyClass),
     kwargs,
     observations: given.observation_space === undefined ? vector : readJsonSpace(given.observation_space),
-    actions: given.action_space === undefined ? inferActions(weights, policyClass) : readJsonSpace(given.action_space),
+    actions: given.action_space === undefined ? inferActions(weights) : readJsonSpace(given.action_space),
     usesSde: false,
     release: null,
   };
@@ -85,8 +87,9 @@ function describeWeights(weights, given) {
 
 function readStatistics(entries, given, budget) {
   if (given.vecnormalize !== undefined) return readPickledStatistics(given.vecnormalize, budget);
-  const [settings, arrays] = ['vecnormalize.json', 'vecnormalize.safetensors'].map((name) => entries.get(name));
-  return settings === undefined || arrays === undefined ? UNCHANGED : readBundledStatistics(settings(), arrays(), budget);
+  if (!BUNDLED.some((name) => entries.has(name))) return UNCHANGED;
+  const [settings, arrays] = BUNDLED.map((name) => entries.get(name) ?? missing('half of a bundle'));
+  return readBundledStatistics(settings(), arrays(), budget);
 }
 
 /** The rows of a batch as one array. */
@@ -133,11 +136,11 @@ function runStep(policy, step, states) {
   };
 }
 
-function predict(form, entries, options, budget) {
+function predict(entries, options, budget) {
   const given = options.predict;
   const bytes = (entries.get(POLICY) ?? missing('there is no policy.pth'))();
   const weights = new Weights(unwrap(decodeStateDict(bytes, budget, options), budget), budget);
-  const described = form === 'pth' ? describeWeights(weights, given) : describeArchive(entries, budget);
+  const described = entries.has(DATA) ? describeArchive(entries, budget) : describeWeights(weights, given);
   const run = buildPolicy({ ...described, weights });
   const policy = { ...described, run, statistics: readStatistics(entries, given, budget) };
   const states = [];

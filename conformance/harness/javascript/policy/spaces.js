@@ -3,45 +3,36 @@
 // Spaces (VALUES.md 13.4, STATISTICS.md 17.6), and observations as vectors (19.3).
 
 const { unsupported } = require('../errors.js');
-const { Instance } = require('./plain.js');
 
 const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
 const same = (one, other) => one.length === other.length && one.every((size, index) => size === other[index]);
 
-function sizesOf(value) {
-  if (typeof value === 'number') return [value];
-  return Array.isArray(value) ? value : value?.items ?? unsupported('the size of a space');
-}
+const shapeOf = (state) => state.get('_shape') ?? state.get('shape');
 
-const CLASSES = new Map(Object.entries({
-  Box: (state) => ({
-    kind: 'Box', shape: state.get('_shape') ?? state.get('shape'), low: state.get('low'), high: state.get('high'),
+const MAKERS = {
+  'box.Box': (state) => ({
+    kind: 'Box', shape: shapeOf(state), low: state.get('low'), high: state.get('high'),
   }),
-  Discrete: (state) => ({ kind: 'Discrete', shape: [], n: state.get('n') }),
-  MultiDiscrete: (state) => ({ kind: 'MultiDiscrete', shape: state.get('nvec').shape, nvec: state.get('nvec').items }),
-  MultiBinary: (state) => ({ kind: 'MultiBinary', shape: state.get('_shape') ?? state.get('shape') ?? sizesOf(state.get('n')) }),
-  Dict: (state) => {
-    const parts = [...state.get('spaces')].map(([key, space]) => [key, readSpace(space)]);
-    return { kind: 'Dict', parts };
-  },
-}));
+  'discrete.Discrete': (state) => ({ kind: 'Discrete', shape: [], n: state.get('n') }),
+  'multi_discrete.MultiDiscrete': (state) => ({ kind: 'MultiDiscrete', shape: state.get('nvec').shape, nvec: state.get('nvec').items }),
+  'multi_binary.MultiBinary': (state) => ({ kind: 'MultiBinary', shape: shapeOf(state) }),
+  'dict.Dict': (state) => ({ kind: 'Dict', parts: [...state.get('spaces')].map(([key, space]) => [key, readSpace(space)]) }),
+};
+const CLASSES = new Map(['gym', 'gymnasium'].flatMap((library) => Object.entries(MAKERS).map(([name, make]) => [`${library}.spaces.${name}`, make])));
 
 /** A space of a pickle. */
 function readSpace(value) {
-  const [, name] = (value instanceof Instance && /^(?:gym|gymnasium)\.spaces\.\w+\.(\w+)$/.exec(value.type)) || [];
-  const make = CLASSES.get(name) ?? unsupported('an unknown space');
+  const make = CLASSES.get(value?.type) ?? unsupported('an unknown space');
   return make(value.state);
 }
-
-const numberOf = (item) => (typeof item === 'string' ? Number(item) : item);
 
 /** An array of 17.6. */
 function readArray({ dtype, shape, items }) {
   const all = Array.isArray(items) ? items : new Array(product(shape)).fill(items);
-  return { dtype, shape, items: all.map(numberOf) };
+  return { dtype, shape, items: all.map(Number) };
 }
 
-const NAMES = new Map([['b1', 'bool'], ['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
+const NAMES = new Map([['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
 
 /** A space of 17.6. */
 function readJsonSpace(space) {

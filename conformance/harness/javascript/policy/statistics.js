@@ -3,7 +3,7 @@
 // Normalization statistics (STATISTICS.md 17) and what they do to an observation (17.3).
 
 const { decodeBase64 } = require('../base64.js');
-const { missing, unsupported } = require('../errors.js');
+const { missing, tensorFailure, unsupported } = require('../errors.js');
 const { parseObject } = require('../json.js');
 const { Instance, numbersOf } = require('./plain.js');
 const { plainJson, readPickled } = require('./settings.js');
@@ -11,7 +11,6 @@ const { ITEMS } = require('../tags.js');
 
 const WHOLE = null; // the key of statistics without keys
 const HEADER_BYTES = 8;
-const DOUBLE_BYTES = 8;
 
 const clip = (value, bound) => Math.min(Math.max(value, -bound), bound);
 
@@ -44,7 +43,7 @@ function readBundledStatistics(settingsBytes, arrays, budget) {
   const header = plainJson(parseObject(arrays.subarray(HEADER_BYTES, HEADER_BYTES + length), budget));
   const read = (name) => {
     const [start, end] = header.get(name).get('data_offsets').map((at) => at + HEADER_BYTES + length);
-    if (header.get(name).get('dtype') !== 'F64' || (end - start) % DOUBLE_BYTES !== 0) unsupported('statistics that are not float64');
+    if (header.get(name).get('dtype') !== 'F64') tensorFailure('statistics that are not float64');
     return numbersOf({ dtype: 'float64', [ITEMS]: () => arrays.subarray(start, end) });
   };
   const names = settings.get('obs_rms') === 'array' ? [[WHOLE, 'obs_rms']] : (settings.get('obs_rms') ?? []).map((key) => [key, `obs_rms/${key}`]);
