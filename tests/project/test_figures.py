@@ -69,10 +69,10 @@ def find_oldest_python() -> str:
     return re.findall(r'^requires-python = ">=(.*)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0]
 
 
-def count_vectors() -> str:
-    """The number of test vectors, rounded down."""
+def count_vectors(step: int = 100) -> str:
+    """The number of test vectors, rounded down to a multiple of ``step``."""
     lines = sum(path.read_bytes().count(b"\n") for path in (ROOT / "conformance" / "vectors").glob("*.jsonl"))
-    return f"{lines // 100 * 100:,}"
+    return f"{lines // step * step:,}"
 
 
 def find_speed(row: str, column: int) -> str:
@@ -111,6 +111,7 @@ FIGURES: Final = [
     # files of the project
     Figure("README.md", r"with more than ([\d,]+) \[test vectors\]", lambda: [count_vectors()]),
     Figure("docs/index.md", r"with more than ([\d,]+) test vectors", lambda: [count_vectors()]),
+    Figure("conformance/README.md", r"Of ([\d,]+) vectors", lambda: [count_vectors(1)]),
     Figure("docs/how-to/edit.md", r"optimizer state of Adam has (\w+) numbers", lambda: [count_optimizer_numbers()]),
     Figure("docs/tutorials/is-it-safe.md", r"a pickle of (\d+) bytes", lambda: [measure_payload()]),
     *(
