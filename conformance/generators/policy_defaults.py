@@ -215,7 +215,9 @@ def lone(asked: Any) -> Iterator[Vector]:
     found = {"policy": {"steps": [choice(LOGITS)]}}
     observed = {**given, "observation_space": read_json("lone-td3", "input")["observation_space"]}
     yield rule.predicts("policy-lone-no-layers", state_dict(on_policy(VECTOR, ())), observed, found)
-    yield rule.cannot_run("policy-lone-of-other-names", state_dict(linear("net.0", VECTOR, ACTIONS)), given, "unsupported")
+    yield rule.cannot_run(
+        "policy-lone-of-other-names", state_dict(linear("net.0", VECTOR, ACTIONS)), given, "unsupported"
+    )
 
 
 def recurrent(asked: Any) -> Iterator[Vector]:

@@ -80,7 +80,15 @@ def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:
 def of_dtypes() -> Iterator[Vector]:
     """Weights of other dtypes than float32, and an argument that refers to the same lists very often."""
     rule = Rule("19.1", "a tensor of the state dict, cast to float32;")
-    for name, code in (("Bool", "?"), ("Byte", "B"), ("Char", "b"), ("Short", "h"), ("Int", "i"), ("Long", "q"), ("Double", "d")):
+    for name, code in (
+        ("Bool", "?"),
+        ("Byte", "B"),
+        ("Char", "b"),
+        ("Short", "h"),
+        ("Int", "i"),
+        ("Long", "q"),
+        ("Double", "d"),
+    ):
         made = of_storage(f"{name}Storage", struct.pack(f"<{ACTIONS}{code}", 0, 1, 1))
         yield rule.predicts(f"policy-weights-{name.lower()}", made, ONE, LAST)
     made = of_storage("ComplexFloatStorage", bytes(8 * ACTIONS))
