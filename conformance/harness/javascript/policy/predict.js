@@ -70,7 +70,7 @@ function describeWeights(weights, given) {
   const arch = new Map(inferSizes(weights));
   const activation = given.policy_kwargs?.activation_fn;
   if ([...arch.values()].some((sizes) => sizes.length > 0) && activation === undefined) unsupported('the activation is not known');
-  const first = [...weights.tensors].find(([name, { shape }]) => /\.0\.weight$/.test(name) && shape.length === 2)?.[1].shape[1];
+  const first = [...weights.tensors].find(([name, { shape }]) => name.endsWith('.0.weight') && shape.length === 2)?.[1].shape[1];
   const vector = { kind: 'Box', shape: [first], low: { dtype: 'float32', items: [] }, high: { dtype: 'float32', items: [] } };
   if (given.observation_space === undefined) weights.checkParts(first);
   const observations = given.observation_space === undefined ? vector : readJsonSpace(given.observation_space);
