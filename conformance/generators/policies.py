@@ -416,6 +416,8 @@ def limited() -> Iterator[Vector]:
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
+    less = ("--limit", "policy_items=1000000")
+    yield rule.cannot_run("limit-policy-items-of-a-smaller-layer", wide_archive(1 << 20), asked, "limit exceeded", *less)
     yield rule.cannot_run("limit-policy-items-of-a-choice", choice_archive(), asked, "limit exceeded")
     yield from counted_settings()
 
@@ -456,9 +458,9 @@ def layers(features: int, hidden: int, actions: int) -> bytes:
     return pth(ordered(tensors), {"0": struct.pack("<f", 1)})
 
 
-def wide_archive() -> bytes:
+def wide_archive(size: int = ROWS) -> bytes:
     """A hidden layer of 2^31 numbers, as the settings say too."""
-    return change("ppo", {"policy.pth": layers(4, ROWS, 3)}, policy_kwargs={"net_arch": [ROWS]})
+    return change("ppo", {"policy.pth": layers(4, size, 3)}, policy_kwargs={"net_arch": [size]})
 
 
 def choice_archive() -> bytes:
