@@ -15,7 +15,16 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import recorded
-from conformance.generators.build_bundles import ARRAYS_ENTRY, RETURNS, SETTINGS, SETTINGS_ENTRY, means, safetensors
+from conformance.generators.build_bundles import (
+    ARRAYS_ENTRY,
+    RETURNS,
+    SETTINGS,
+    SETTINGS_ENTRY,
+    discrete,
+    json_array,
+    means,
+    safetensors,
+)
 from conformance.generators.build_objects import sample_array
 from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
@@ -30,6 +39,7 @@ LSTM: Final = ("policy-lstm",)
 GIVEN: Final = ("policy-given",)
 SB2: Final = ("policy-sb2",)
 
+IMAGE: Final = "An *image* is a Box with three dimensions, the dtype uint8, and bounds 0 and 255."
 IMAGE_MOVED: Final = (
     "has one of them after its last axis is moved before the two axes of height and width, it is moved."
 )
@@ -72,7 +82,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-observes-multi-binary": ("19.3", "| MultiBinary | cast to float32 | that of the space |", ()),
     "ppo-observes-multi-binary-2d": ("19.4", "the encoded observation, flattened in C order", ()),
     "ppo-observes-float64": ("19.3", "| Box | cast to float32;", ()),
-    "ppo-observes-bytes": ("19.3", "An *image* is a Box with three dimensions, the dtype uint8, and bounds 0 and 255.", ()),
+    "ppo-observes-bytes": ("19.3", IMAGE, ()),
     "ppo-observes-dict": ("19.3", DICT, ()),
     "ppo-observes-unsorted-dict": (
         "19.4", DICT_ORDER, (),
@@ -117,6 +127,8 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "cnn-channels-last": ("19.3", IMAGE_MOVED, CNN),
     "cnn-multi-input": ("19.4", "of each key of the Dict in order: a NatureCNN (`extractors.KEY`) if the state dict has one", CNN),
     "cnn-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", CNN),
+    "ppo-observes-multi-binary-3d": ("19.3", "| MultiBinary | cast to float32 | that of the space |", ()),
+    **{f"no-image-{name}": ("19.3", IMAGE, ()) for name in ("floats", "low", "high", "flat")},
     "image-flattened": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
     "image-flattened-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
     **{f"activation-{name}": ("19.5", RELU if name == "relu" else SAME, ()) for name in (
@@ -218,7 +230,9 @@ MEANS: Final = (1.0, -2.0, 0.5, 4.0)
 def bundled() -> Iterator[Vector]:
     """Observations that the statistics of a bundle turn into those of an agent without: (2 x + mean - mean) / 2."""
     rule = Rule("19.3", "(17.5: unless it is a bundle)", "statistics")
-    yield rule.predicts("policy-bundled-statistics", bundle("ppo", ("",)), double("ppo", ("",)), read_json("ppo", "expect"))
+    yield rule.predicts(
+        "policy-bundled-statistics", bundle("ppo", ("",)), double("ppo", ("",)), read_json("ppo", "expect")
+    )
     agent, keys = "ppo-observes-dict", ("grid", "speed")
     made = bundle(agent, keys, norm_obs_keys=keys, obs_rms=keys)
     yield rule.predicts("policy-bundled-statistics-by-key", made, double(agent, keys), read_json(agent, "expect"))
@@ -231,7 +245,9 @@ def bundled() -> Iterator[Vector]:
         yield rule.cannot_run(f"policy-bundled-{name[13:]}-alone", made, read_json("ppo", "input"), "missing")
     single = {SETTINGS_ENTRY: json.dumps(SETTINGS).encode(), ARRAYS_ENTRY: safetensors(RETURNS | SINGLE)}
     rule = Rule("17.5", "All are F64; mean and variance have the same shape", "statistics")
-    yield rule.cannot_run("policy-bundled-statistics-float32", change("ppo", single), read_json("ppo", "input"), "tensor failure")
+    yield rule.cannot_run(
+        "policy-bundled-statistics-float32", change("ppo", single), read_json("ppo", "input"), "tensor failure"
+    )
 
 
 SINGLE: Final = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | {"obs_rms.mean": sample_array("f4", *MEANS)}
@@ -274,9 +290,38 @@ def inferred() -> Iterator[Vector]:
     yield rule.predicts("policy-lone-dqn-inferred", read_agent("lone-dqn"), less, read_json("lone-dqn", "expect"))
     rule = Rule("19.10", "What names and shapes do not determine MUST be supplied by the caller", *GIVEN)
     yield rule.cannot_run("policy-lone-no-activation", read_agent("lone-dqn"), {"steps": asked["steps"]}, "unsupported")
+    yield from inferred_images()
     asked = read_json("lone-ppo-box", "input")
     less = {key: asked[key] for key in ("policy_kwargs", "steps")}
     yield rule.cannot_run("policy-lone-no-action-space", read_agent("lone-ppo-box"), less, "unsupported")
+
+
+def inferred_images() -> Iterator[Vector]:
+    """State dicts alone, of agents with other spaces: bounds of one item, of bytes and of float64; and no such space."""
+    rule = Rule("19.10", "and `normalize_images` where the observation has images.", *GIVEN)
+    shape = [1, 2, 3]
+    bounds = {"low": json_array("u1", 0, shape), "high": json_array("u1", 255, shape), "dtype": "|u1", "shape": shape}
+    sides = {f"bounded_{side}": json_array("b1", True, shape) for side in ("below", "above")}
+    spaces = {
+        "observation_space": {"type": "Box", "library": "gymnasium", **bounds, **sides}, "action_space": discrete(3),
+    }  # fmt: skip
+    activation = {"activation_fn": "Tanh"}
+    for name, is_divided in (("image-flattened", True), ("image-flattened-not-divided", False)):
+        kwargs = {"policy_kwargs": {**activation, "normalize_images": is_divided}}
+        given = {**spaces, **kwargs, "steps": read_json(name, "input")["steps"]}
+        yield rule.predicts(f"policy-lone-{name}", entry(name, "policy.pth"), given, read_json(name, "expect"))
+    given = {**given, "policy_kwargs": activation}
+    yield rule.cannot_run("policy-lone-image", entry("image-flattened", "policy.pth"), given, "unsupported")
+    asked, weights = read_json("ppo-box-float64", "input"), entry("ppo-box-float64", "policy.pth")
+    bounds = {"low": json_array("f8", -1, [2]), "high": json_array("f8", 1, [2]), "dtype": "<f8", "shape": [2]}
+    sides = {f"bounded_{side}": json_array("b1", True, [2]) for side in ("below", "above")}
+    given = {
+        "policy_kwargs": activation,
+        "steps": asked["steps"],
+        "action_space": {"type": "Box", "library": "gymnasium", **bounds, **sides},
+    }
+    rule = Rule("19.10", "the action space of all but DQN;", *GIVEN)
+    yield rule.predicts("policy-lone-float64", weights, given, read_json("ppo-box-float64", "expect"))
 
 
 # -- archives that are refused ------------------------------------------------------------------------
@@ -371,6 +416,8 @@ def limited() -> Iterator[Vector]:
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
+    less = ("--limit", "policy_items=1000000")
+    yield rule.cannot_run("limit-policy-items-of-a-smaller-layer", wide_archive(1 << 20), asked, "limit exceeded", *less)
     yield rule.cannot_run("limit-policy-items-of-a-choice", choice_archive(), asked, "limit exceeded")
     yield from counted_settings()
 
@@ -411,9 +458,9 @@ def layers(features: int, hidden: int, actions: int) -> bytes:
     return pth(ordered(tensors), {"0": struct.pack("<f", 1)})
 
 
-def wide_archive() -> bytes:
+def wide_archive(size: int = ROWS) -> bytes:
     """A hidden layer of 2^31 numbers, as the settings say too."""
-    return change("ppo", {"policy.pth": layers(4, ROWS, 3)}, policy_kwargs={"net_arch": [ROWS]})
+    return change("ppo", {"policy.pth": layers(4, size, 3)}, policy_kwargs={"net_arch": [size]})
 
 
 def choice_archive() -> bytes:

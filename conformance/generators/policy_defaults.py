@@ -198,14 +198,14 @@ def lone(asked: Any) -> Iterator[Vector]:
     """State dicts alone, with several hidden layers or none."""
     rule = Rule("19.10", "What names and shapes do not determine MUST be supplied by the caller", *GIVEN)
     box = read_json("lone-td3", "input")["action_space"]
-    deterministic = both("actor", "actor_target", mlp("actor.mu", VECTOR, (3, 2, NUMBERS)))
+    deterministic = both("actor", "actor_target", mlp("actor.mu", VECTOR, (*(3, 2) * 3, NUMBERS)))
     cases: tuple[tuple[str, Shapes, Any, dict[str, Any]], ...] = (
-        ("ppo", mlp("mlp_extractor.policy_net", VECTOR, (3, 2)) | mlp("mlp_extractor.value_net", VECTOR, (5, 4, 3))
-         | linear("action_net", 2, ACTIONS) | linear("value_net", 3, 1), discrete(ACTIONS), choice(LOGITS)),
-        ("dqn", both("q_net", "q_net_target", mlp("q_net.q_net", VECTOR, (3, 2, ACTIONS))), None, choice(VALUES)),
-        ("sac", mlp("actor.latent_pi", VECTOR, (3, 2)) | gaussian("actor", 2) | critics(VECTOR + NUMBERS, (5, 4)),
+        ("ppo", linear("action_net", 2, ACTIONS) | mlp("mlp_extractor.policy_net", VECTOR, (3, 2) * 3)
+         | mlp("mlp_extractor.value_net", VECTOR, (5, 4, 3) * 2) | linear("value_net", 3, 1), discrete(ACTIONS), choice(LOGITS)),
+        ("dqn", both("q_net", "q_net_target", mlp("q_net.q_net", VECTOR, (*(3, 2) * 3, ACTIONS))), None, choice(VALUES)),
+        ("sac", mlp("actor.latent_pi", VECTOR, (3, 2) * 3) | gaussian("actor", 2) | critics(VECTOR + NUMBERS, (5, 4) * 3),
          box, numbers(SCALED, GAUSSIAN)),
-        ("td3", deterministic | critics(VECTOR + NUMBERS, (5, 4)), box, numbers(SCALED, CRITICS)),
+        ("td3", deterministic | critics(VECTOR + NUMBERS, (5, 4) * 3), box, numbers(SCALED, CRITICS)),
     )  # fmt: skip
     for name, shapes, space, step in cases:
         given = {"policy_kwargs": {"activation_fn": "ReLU"}, **asked}
@@ -215,7 +215,9 @@ def lone(asked: Any) -> Iterator[Vector]:
     found = {"policy": {"steps": [choice(LOGITS)]}}
     observed = {**given, "observation_space": read_json("lone-td3", "input")["observation_space"]}
     yield rule.predicts("policy-lone-no-layers", state_dict(on_policy(VECTOR, ())), observed, found)
-    yield rule.cannot_run("policy-lone-of-other-names", state_dict(linear("net.0", VECTOR, ACTIONS)), given, "unsupported")
+    yield rule.cannot_run(
+        "policy-lone-of-other-names", state_dict(linear("net.0", VECTOR, ACTIONS)), given, "unsupported"
+    )
 
 
 def recurrent(asked: Any) -> Iterator[Vector]:
@@ -256,6 +258,11 @@ def images() -> Iterator[Vector]:
     made = archive("td3", shapes, policy_class=policy("stable_baselines3.td3", "CnnPolicy"), **space)
     found = {"policy": {"steps": [numbers(SCALED, CRITICS)]}}
     yield Rule("6.8", WITH_CNN, *CNN).predicts("policy-defaults-cnn-td3", made, asked, found)
+    actor = cnn("actor.features_extractor", 512) | mlp("actor.latent_pi", 512, (256, 256)) | gaussian("actor", 256)
+    made = archive("sac", actor | critic | critics(512 + NUMBERS, (256, 256)), **space,
+                   policy_class=policy("stable_baselines3.sac", "CnnPolicy"))  # fmt: skip
+    found = {"policy": {"steps": [numbers(SCALED, GAUSSIAN)]}}
+    yield Rule("6.8", WITH_CNN, *CNN).predicts("policy-defaults-cnn-sac", made, asked, found)
     asked = {"steps": [{"observation": {"camera": image, "speed": floats(1.0, -1.0)}}]}
     shapes = extractor(cnn("features_extractor.extractors.camera", 256)) | on_policy(258, (64, 64))
     found = {"policy": {"steps": [choice(LOGITS)]}}

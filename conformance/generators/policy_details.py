@@ -6,7 +6,7 @@ import base64
 import struct
 from typing import TYPE_CHECKING, Final
 
-from conformance.generators.build_pth import Apply, Change, Name, dumps, ordered, storage, tensor
+from conformance.generators.build_pth import Apply, Change, Name, Pairs, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
 from conformance.generators.policies import change, read_json, serialize
 from conformance.generators.policy_defaults import ACTIONS, VECTOR, WITHOUT, floats
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NOT_SQUASHED: Final = "| Box, not squashed | clipped to `low` and `high` |"
 OLD_ARS: Final = "Before 1.7, `ARSPolicy` over a Box applied Tanh also if `squash_output` was false"
 OTHER_PICKLE: Final = "An object of another class, or with an attribute that is not listed, is something else"
+NO_STATE_DICT: Final = 'A `policy.pth` that is not a dict of tensors by name is "unsupported".'
 INFINITE: Final = float("inf")
 REFUSED: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
     "hardtanh-of-no-interval": ("Hardtanh", {"min_val": 1.0, "max_val": 1.0}),
@@ -85,7 +86,15 @@ def with_activation(cls: str, arguments: Mapping[str, object]) -> bytes:
 def of_dtypes() -> Iterator[Vector]:
     """Weights of other dtypes than float32, and an argument that refers to the same lists very often."""
     rule = Rule("19.1", "a tensor of the state dict, cast to float32;")
-    for name, code in (("Bool", "?"), ("Byte", "B"), ("Char", "b"), ("Short", "h"), ("Int", "i"), ("Long", "q"), ("Double", "d")):
+    for name, code in (
+        ("Bool", "?"),
+        ("Byte", "B"),
+        ("Char", "b"),
+        ("Short", "h"),
+        ("Int", "i"),
+        ("Long", "q"),
+        ("Double", "d"),
+    ):
         made = of_storage(f"{name}Storage", struct.pack(f"<{ACTIONS}{code}", 0, 1, 1))
         yield rule.predicts(f"policy-weights-{name.lower()}", made, ONE, LAST)
     made = of_storage("ComplexFloatStorage", bytes(8 * ACTIONS))
@@ -95,8 +104,19 @@ def of_dtypes() -> Iterator[Vector]:
     lists: list[object] = []
     for _ in range(30):
         lists = [lists, lists]
-    made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [8], "optimizer_kwargs": {"x": lists}})))
-    yield rule.predicts("policy-shared-argument", made, asked, found)
+    function = Name("my_project", "function")
+    objects = {
+        "shared": lists, "called": Apply(Apply(function, ()), ()), "ordered": ordered({"a": 1}, {"b": 1}),
+        "key": Pairs((1, 2)), "items": Apply(function, (), Change("SETITEMS", ["a", 1])),
+    }  # fmt: skip
+    for name, value in objects.items():
+        made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [8], "optimizer_kwargs": {"x": value}})))
+        yield rule.predicts(f"policy-argument-{name}", made, asked, found)
+    rule = Rule("19", NO_STATE_DICT)
+    one = tensor(storage(1, "0"), (1,))
+    for name, tree in {"list": [one], "dict-of-a-number": {"a": 1}, "dict-by-numbers": {1: one}}.items():
+        made = change("ppo", {"policy.pth": pth(tree, {"0": bytes(4)}), **WITHOUT})
+        yield rule.cannot_run(f"policy-in-a-{name}", made, asked, "unsupported")
 
 
 ONE: Final = {"steps": [{"observation": floats(0.0, 0.0, 0.0, 0.0)}]}

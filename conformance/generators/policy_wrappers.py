@@ -67,6 +67,8 @@ def vectors() -> Iterator[Vector]:
     parts = spectral(".original", ".0._u", ".0._v")(tensors[f"{LAYER}.weight"])
     name = f"{LAYER}.parametrizations.weight"
     made = archive(replace(tensors, f"{LAYER}.weight", parts), metadata=("", name, f"{name}.0", f"{name}.1"))
+    alone = archive(replace(tensors, f"{LAYER}.weight", parts), metadata=("", name, f"{name}.0"))
+    yield Rule("6.8", OTHERS).predicts("policy-computed-first-parametrization", alone, asked, found)
     yield Rule("6.8", OTHERS).cannot_run("policy-undetermined-second-parametrization", made, asked, "unsupported")
 
 

@@ -199,6 +199,11 @@ CASES: dict[str, Case] = {
         sb3.PPO, "CnnPolicy", spaces.Box(0, 1, (1, 36, 36), np.float32), THREE,
         {"normalize_images": False, "features_extractor_kwargs": {"features_dim": 8}}, PPO, scale=0.5,
     ),
+    "ppo-observes-multi-binary-3d": ppo(spaces.MultiBinary([1, 2, 3])),
+    **{f"no-image-{name}": ppo(space, scale=1 / 64) for name, space in (
+        ("floats", spaces.Box(0, 255, (1, 2, 3), np.float32)), ("low", spaces.Box(1, 255, (1, 2, 3), np.uint8)),
+        ("high", spaces.Box(0, 254, (1, 2, 3), np.uint8)), ("flat", spaces.Box(0, 255, (2, 3), np.uint8)),
+    )},
     "image-flattened": ppo(spaces.Box(0, 255, (1, 2, 3), np.uint8)),
     "image-flattened-not-divided": ppo(
         spaces.Box(0, 255, (1, 2, 3), np.uint8), network={**EIGHT, "normalize_images": False}, scale=1 / 64

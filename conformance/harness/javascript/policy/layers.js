@@ -3,7 +3,7 @@
 // The state dict of a policy, and its layers (FORMAT.md 6.8, POLICIES.md 19.4 to 19.6), as functions of vectors. Each takes its
 // tensors by name and shape when it is made, so that a contradiction is found before anything is computed.
 
-const { invalid, tensorFailure } = require('../errors.js');
+const { invalid } = require('../errors.js');
 const { quoted } = require('../names.js');
 const { numbersOf } = require('./plain.js');
 const { sigmoid } = require('./activations.js');
@@ -17,9 +17,7 @@ const ALIASES = /^(pi_|vf_)?features_extractor\./;
 
 class Weights {
   constructor(tag, budget) {
-    const pairs = tag.ordered_dict ?? tag.dict;
-    if (pairs === undefined) tensorFailure('a state dict is not a dict');
-    this.tensors = new Map(pairs.map(([name, value]) => [name, value?.tensor ?? tensorFailure('a value of a policy is not a tensor')]));
+    this.tensors = new Map(tag.dict.map(([name, { tensor }]) => [name, tensor]));
     this.used = new Set();
     this.budget = budget;
   }

@@ -215,18 +215,18 @@ function actionHead(agent, inputs) {
 // -- off-policy
 
 function criticsOf(agent, sizes, options = {}) {
-  const features = agent.option('share_features_extractor', false) && agent.hasCnn ? null : agent.extractor('critic.features_extractor');
+  const features = agent.extractor('critic.features_extractor');
   const count = agent.option('n_critics', 2);
   agent.weights.checkLayers(Number(count) * (sizes.length + 1));
   const outputs = agent.kind === 'tqc' ? agent.option('n_quantiles', 25) : 1;
-  const inputs = (features ?? agent.actorFeatures).size + agent.actionSize;
+  const inputs = features.size + agent.actionSize;
   const isOld = agent.weights.has('critic.q1_net');
   const networks = Array.from({ length: Number(count) }, (_, number) => {
     const name = isOld ? `critic.q${number + 1}_net` : `critic.qf${number}`;
     return agent.mlp(name, inputs, sizes, { ...options, outputs });
   });
   return (parts, scaled) => {
-    const seen = [...(features ?? agent.actorFeatures).run(parts), ...scaled];
+    const seen = [...features.run(parts), ...scaled];
     const found = networks.map(({ run }) => run(seen));
     if (agent.kind !== 'tqc') return { q_values: plain(found.flat()) };
     return { q_values: plain(found.map(mean)), quantiles: { shape: [found.length, outputs], items: found.flat() } };
@@ -239,12 +239,12 @@ function gaussianActor(agent) {
   const [pi, qf] = agent.branches(['pi', 'qf'], [256, 256]);
   const widths = isCrossq && !agent.kwargs.has('net_arch') ? [1024, 1024] : qf;
   const options = isCrossq && agent.option('batch_norm', true) ? { epsilon: agent.option('batch_norm_eps', 0.001) } : {};
-  agent.actorFeatures = agent.extractor('actor.features_extractor');
-  const latent = agent.mlp('actor.latent_pi', agent.actorFeatures.size, pi, options);
+  const features = agent.extractor('actor.features_extractor');
+  const latent = agent.mlp('actor.latent_pi', features.size, pi, options);
   const head = agent.option('use_sde', false) ? gsdeHead(agent, latent.size) : gaussianHead(weights, latent.size, agent.actionSize);
   const critics = criticsOf(agent, widths, options);
   return (parts) => {
-    const { middle, logStd } = head(latent.run(agent.actorFeatures.run(parts)));
+    const { middle, logStd } = head(latent.run(features.run(parts)));
     const scaled = tanh(middle);
     return { action: agent.box(scaled, true), outputs: { mean: plain(middle), log_std: plain(logStd), ...critics(parts, scaled) } };
   };
@@ -264,11 +264,11 @@ function gsdeHead(agent, inputs) {
 
 function deterministicActor(agent) {
   const [pi, qf] = agent.branches(['pi', 'qf'], agent.hasCnn ? [256, 256] : [400, 300]);
-  agent.actorFeatures = agent.extractor('actor.features_extractor');
-  const mu = agent.mlp('actor.mu', agent.actorFeatures.size, pi, { outputs: agent.actionSize });
+  const features = agent.extractor('actor.features_extractor');
+  const mu = agent.mlp('actor.mu', features.size, pi, { outputs: agent.actionSize });
   const critics = criticsOf(agent, qf);
   return (parts) => {
-    const scaled = tanh(mu.run(agent.actorFeatures.run(parts)));
+    const scaled = tanh(mu.run(features.run(parts)));
     return { action: agent.box(scaled, true), outputs: critics(parts, scaled) };
   };
 }

@@ -74,7 +74,7 @@ class PlainValues {
 
   call(value, depth) {
     const callable = nameOf(value.callable);
-    if (callable === null || !(value.args instanceof Tuple)) return new Unknown();
+    if (callable === null) return new Unknown();
     const name = `${callable.module}.${callable.name}`;
     const found = this.values.numpy.read(value, callable, value.args.items);
     if (found?.scalar !== undefined) return numbersOf(found.scalar)[0];

@@ -10,7 +10,7 @@ const { buildPolicy } = require('./networks.js');
 const { Reference } = require('./plain.js');
 const { Settings } = require('./settings.js');
 const {
-  readArray, readJsonSpace, readObservations, readSpace,
+  isImage, readArray, readJsonSpace, readObservations, readSpace,
 } = require('./spaces.js');
 const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
 const { unwrap } = require('./wrappers.js');
@@ -70,15 +70,17 @@ function describeWeights(weights, given) {
   const arch = new Map(inferSizes(weights));
   const activation = given.policy_kwargs?.activation_fn;
   if ([...arch.values()].some((sizes) => sizes.length > 0) && activation === undefined) unsupported('the activation is not known');
-  const first = [...weights.tensors].find(([name, { shape }]) => /\.0\.weight$/.test(name) && shape.length === 2)?.[1].shape[1];
+  const first = [...weights.tensors].find(([name, { shape }]) => name.endsWith('.0.weight') && shape.length === 2)?.[1].shape[1];
   const vector = { kind: 'Box', shape: [first], low: { dtype: 'float32', items: [] }, high: { dtype: 'float32', items: [] } };
   if (given.observation_space === undefined) weights.checkParts(first);
-  const kwargs = new Map([['net_arch', policyClass.endsWith('DQNPolicy') ? arch.get('pi') : arch]]);
+  const observations = given.observation_space === undefined ? vector : readJsonSpace(given.observation_space);
+  const kwargs = new Map([...Object.entries(given.policy_kwargs ?? {}), ['net_arch', policyClass.endsWith('DQNPolicy') ? arch.get('pi') : arch]]);
   if (activation !== undefined) kwargs.set('activation_fn', new Reference(`torch.nn.modules.activation.${activation}`));
+  if (isImage(observations) && !kwargs.has('normalize_images')) unsupported('whether images are divided by 255 is not known');
   return {
     policyClass: new Reference(policyClass),
     kwargs,
-    observations: given.observation_space === undefined ? vector : readJsonSpace(given.observation_space),
+    observations,
     actions: given.action_space === undefined ? inferActions(weights) : readJsonSpace(given.action_space),
     usesSde: false,
     release: null,

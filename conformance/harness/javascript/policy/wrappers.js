@@ -2,7 +2,7 @@
 
 // The wrappers of torch (FORMAT.md 6.8): a state dict with the names of SB3, from one with those of `torch.compile`, `DataParallel`, pruning and norms.
 
-const { tensorFailure, unsupported } = require('../errors.js');
+const { unsupported } = require('../errors.js');
 const { ITEMS } = require('../tags.js');
 const { numbersOf } = require('./plain.js');
 const { product } = require('./spaces.js');
@@ -33,7 +33,7 @@ function strip(name, counts) {
   const parts = name.split('.');
   const plain = [];
   parts.forEach((part, at) => {
-    const isWrapper = at < parts.length - 1 && MODULES.has(part) && plain.at(-1) !== KEYED
+    const isWrapper = MODULES.has(part) && plain.at(-1) !== KEYED
       && counts.get(beginning(parts, at)) === counts.get(beginning(parts, at + 1));
     if (!isWrapper) plain.push(part);
   });
@@ -143,7 +143,7 @@ function compute(parts, run, budget) {
 function unwrap(tag, budget) {
   const pairs = tag.ordered_dict ?? tag.dict;
   if (pairs === undefined || !pairs.every(([name, value]) => typeof name === 'string' && value?.tensor !== undefined)) {
-    return tensorFailure('a state dict is not a dict of tensors');
+    return unsupported('a state dict is not a dict of tensors');
   }
   const counts = countBeginnings(pairs.map(([name]) => name));
   const tensors = new Map(pairs.map(([name, value]) => [strip(name, counts), value]));
