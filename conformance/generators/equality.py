@@ -179,6 +179,7 @@ def containers() -> Iterator[Vector]:
         "order": both(Raw(b"\x8f(K\1K\2\x90"), Raw(b"\x8f(K\2K\1\x90"), True),
         "member": both(Raw(b"\x8f(K\1K\2\x90"), Raw(b"\x8f(K\1K\3\x90"), False),
         "by-a-call": both(Raw(b"\x8f(K\1K\2\x90"), Apply(Name("builtins", "set"), ([2, 1],)), True),
+        "frozenset-order": both(Raw(b"(K\1K\2\x91"), Raw(b"(K\2K\1\x91"), True),
         "and-frozenset": both(Raw(b"\x8f(K\1\x90"), Raw(b"(K\1\x91"), False),
     })  # fmt: skip
 
@@ -277,6 +278,7 @@ def attributes() -> Iterator[Vector]:
         "number": states([0.0], [-0.0], False),
         "list": states([1, 2], [1, 2, 3], False),
         "list-and-tuple": states([1], (1,), False),
+        "dict-and-list": states({"a": 1}, ["a", 1], False),
         "dict-order": states({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
         "shared": states([(1, 2), (1, 2)], [(pair := (1, 2)), pair], True),
         "set-order": states(Raw(b"\x8f(K\1K\2\x90"), Raw(b"\x8f(K\2K\1\x90"), False),
@@ -288,6 +290,9 @@ def attributes() -> Iterator[Vector]:
         "call": states(Apply(call, (1,)), Apply(Name("my", "call"), (1,)), True),
         "call-argument": states(Apply(call, (1,)), Apply(call, (2,)), False),
         "call-opcode": states(Apply(call, (1,)), Apply(call, (1,), how="NEWOBJ"), False),
+        "call-keywords": states(
+            Raw(b"cmy\ncall\n)}X\1\0\0\0aK\1s\x92"), Raw(b"cmy\ncall\n)}X\1\0\0\0aK\2s\x92"), False
+        ),
         "call-change": states(Apply(call, (), Change("BUILD", 1)), Apply(call, ()), False),
         "call-changes": states(
             Apply(call, (), Change("APPENDS", [1, 2])), Apply(call, (), Change("APPENDS", [1]), Change("APPENDS", [2])), False
@@ -314,6 +319,9 @@ def attributes() -> Iterator[Vector]:
         "other-bytes": states(b"a\xfe", encoded, False),
         "bytearray": states(Raw(b"\x96" + struct.pack("<Q", 1) + b"a"), Apply(Name("builtins", "bytearray"), ("a", "latin-1")), True),
         "set": states(Raw(b"\x8f(K\1\x90"), Apply(Name("builtins", "set"), ([1],)), True),
+        "frozenset": states(Raw(b"(K\1\x91"), Apply(Name("builtins", "frozenset"), ([1],)), True),
+        "no-bytes": states(b"", Apply(Name("builtins", "bytes"), ()), True),
+        "no-bytearray": states(bytearray(), Apply(Name("builtins", "bytearray"), ()), True),
         "set-and-frozenset": states(Raw(b"\x8f(K\1\x90"), Apply(Name("builtins", "frozenset"), ([1],)), False),
     })  # fmt: skip
 
@@ -337,6 +345,8 @@ def by_bytes() -> Iterator[Vector]:
         "system-info": others(b"system_info.txt", b"- OS: a\n", b"- OS:  a\n"),
         "broken-state-dict": others(b"policy.pth", broken, broken),
         "broken-state-dicts": others(b"policy.pth", broken, in_folder(records(b"\x80\x02nothing", DATA))),
+        "state-dict-of-a-folder": others(b"models/policy.pth", pth(VECTOR, DATA), pth(VECTOR, DATA, version=b"4\n")),
+        "state-dict-without-a-name": others(b".pth", pth(VECTOR, DATA), pth(VECTOR, DATA, version=b"4\n")),
         "unknown-call": others(b"policy.pth", unknown, unknown),
         "unknown-call-twice": others(b"policy.pth", unknown, pth(Apply(Name("my", "call"), ()), version=b"4\n")),
         "one-broken": others(b"policy.pth", pth(VECTOR, DATA), broken),

@@ -509,6 +509,18 @@ def test_vectors_are_written_as_files(tmp_path: Path) -> None:
     assert not written["valid/form-bare-data.json"].exists()
 
 
+def test_the_second_file_of_a_comparison_is_written_too(tmp_path: Path) -> None:
+    assert run_runner("--write", str(tmp_path), "--only", "equal-tensor-legacy").returncode == 0
+    vector = read_vector("equal-tensor-legacy")
+    found = {path.name: path.read_bytes() for path in (tmp_path / "valid").iterdir()}
+    expected = {"equal-tensor-legacy.pth": "base64", "equal-tensor-legacy.other.pth": "other"}
+    assert {name: base64.b64decode(vector[key]) for name, key in expected.items()}.items() <= found.items()
+    with list_arguments(vector) as arguments:
+        assert arguments[0] == "--equal"
+        assert Path(arguments[1]).read_bytes() == found["equal-tensor-legacy.other.pth"]
+    assert not Path(arguments[1]).exists()
+
+
 def test_policies_and_vectors_of_encoders_are_written_as_files(tmp_path: Path) -> None:
     assert run_runner("--write", str(tmp_path), "--only", "policy-lone-no-a").returncode == 0
     assert run_runner("--write", str(tmp_path), "--only", "encode-name-dots").returncode == 0

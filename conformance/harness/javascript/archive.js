@@ -12,7 +12,7 @@ const { Members } = require('./members.js');
 const { checkPaths, quoted } = require('./names.js');
 const { readWholePickle } = require('./opcodes.js');
 const { asciiText } = require('./pickle_text.js');
-const { decodeStateDict } = require('./pth.js');
+const { decodeStateDict, isStateDict } = require('./pth.js');
 const { sha256 } = require('./tags.js');
 const { decodeSystemInfo, decodeVersion } = require('./texts.js');
 const { predict } = require('./policy/predict.js');
@@ -33,8 +33,6 @@ const VERSION = '_stable_baselines3_version';
 const SYSTEM_INFO = 'system_info.txt';
 const STATISTICS = ['vecnormalize.json', 'vecnormalize.safetensors'];
 const TORCH_RECORDS = ['data.pkl', 'version', '.data/version', 'constants.pkl'];
-
-const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
 
 /** Whether a file begins as a .safetensors: the size of a JSON header that fits in it, and the header's start. */
 function isSafetensors(head, size) {

@@ -7,7 +7,7 @@ const { Refusal } = require('./errors.js');
 const {
   ByteArray, Call, Dict, Extension, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
-const { decodeStateDict } = require('./pth.js');
+const { decodeStateDict, isStateDict } = require('./pth.js');
 const {
   Float, ITEMS, STATE, sha256,
 } = require('./tags.js');
@@ -96,8 +96,7 @@ function replaceInStateDict(key, value) {
 function describeEntry(name, bytes, budget, options) {
   try {
     if (name === 'data') return JSON.stringify(decodeData(bytes, budget), replaceInData);
-    const isStateDict = name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
-    return isStateDict ? JSON.stringify(decodeStateDict(bytes, budget, options), replaceInStateDict) : null;
+    return isStateDict(name) ? JSON.stringify(decodeStateDict(bytes, budget, options), replaceInStateDict) : null;
   } catch (error) {
     if (error instanceof Refusal) return null;
     throw error;

@@ -114,4 +114,7 @@ function decodeStateDict(bytes, budget, options) {
   return tensorFailure('a state dict is neither a zip nor a legacy stream');
 }
 
-module.exports = { decodeStateDict };
+/** Whether an entry with this name is a state dict (1.2). */
+const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
+
+module.exports = { decodeStateDict, isStateDict };
