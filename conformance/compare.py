@@ -23,7 +23,7 @@ from conformance.file_mutants.layers import LAYERS, Mutants, Seed  # noqa: E402
 from conformance.runner.checks import describe_difference, read_outcome  # noqa: E402
 from conformance.runner.commands import Command, Crash, Request, Unknown, open_command  # noqa: E402
 from conformance.runner.comparison import compare_predictions  # noqa: E402
-from conformance.runner.vectors import decode_file, list_arguments, read_vectors  # noqa: E402
+from conformance.runner.vectors import decode_file, list_arguments, list_implementations, read_vectors  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,7 +110,7 @@ def read_seeds(files: Sequence[str]) -> list[Seed]:
             vector.get("tolerance", 0.0),
         )
         for vector in read_vectors()
-        if vector["kind"] != "encode"
+        if (vector["kind"] == "decode" or (vector["kind"] == "policy" and len(list_implementations(vector)) > 1))
         and "expect" in vector
         and not any(word.startswith(BATCHED) for word in vector.get("arguments", ()))
     ]

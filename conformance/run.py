@@ -19,6 +19,7 @@ from conformance.runner.checks import Commands, Result, apply_expectation, judge
 from conformance.runner.commands import open_command  # noqa: E402
 from conformance.runner.reports import is_success, print_json, print_text, write_junit  # noqa: E402
 from conformance.runner.selection import print_features, print_vectors, select_vectors, write_vectors  # noqa: E402
+from conformance.runner.vectors import list_lacking, read_features  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--every", type=int, default=1, metavar="N", help="only one vector in N of those that the other options select"
     )
     which.add_argument("--skip-feature", help="skip vectors that need this feature", **names)
+    which.add_argument(
+        "--implementation", choices=read_features()["core"].implementations,
+        help="skip vectors that need a feature that features.json does not list for this decoder of harness",
+    )  # fmt: skip
     which.add_argument("--xfail", help="a vector that is expected to fail", **names)
     which.add_argument("--list", action="store_true", help="print the names of the selected vectors, and run none")
     which.add_argument("--list-features", action="store_true", help="print their features, and run none")
@@ -75,7 +80,8 @@ def run_vectors(vectors: Sequence[Vector], options: argparse.Namespace) -> list[
         kind: command and open_command(command, options.timeout, batch=options.batch, is_encoder=kind == "encoder")
         for kind, command in (("decoder", options.decoder), ("encoder", options.encoder))
     }
-    commands = Commands(**opened, skipped_features=options.skip_feature)
+    lacking = list_lacking(options.implementation) if options.implementation else []
+    commands = Commands(**opened, skipped_features=[*options.skip_feature, *lacking])
     try:
         with ThreadPoolExecutor(max(options.jobs, 1)) as pool:
             found = list(pool.map(lambda vector: judge(vector, commands), vectors))

@@ -56,6 +56,9 @@ def vectors() -> Iterator[Vector]:
         made = read_json(name, "input")
         made["steps"][0]["observation"] = {"dtype": "<f4", "shape": [4], "items": ["NaN", 0, 0, 0]}
         yield rule.cannot_run(f"policy-{name}-of-nan", change(name), made, "invalid")
+    rule = Rule("3.2", "`:serialized:` MUST be text without lone surrogates.")
+    beside = change("ppo", lr_schedule={":serialized:": 5})
+    yield rule.cannot_run("policy-beside-broken-blob", beside, read_json("ppo", "input"), "data failure")
     yield from of_releases()
     yield from of_dtypes()
     rule = Rule("17.1", OTHER_PICKLE)

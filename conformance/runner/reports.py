@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STATES: Final = ("passed", "skipped", "xfail", "fail", "crash")
 SKIPPED_FOR: Final = {
     "argument": "with an argument that the command does not know",
-    "feature": "that need a feature of --skip-feature",
+    "feature": "that need a feature of --skip-feature or one that --implementation lacks",
     "encoder": "for an encoder, and there is none",
 }
 NOT_IN_XML: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -49,6 +49,11 @@ def read_features() -> dict[str, Feature]:
         return {name: Feature(*row) for name, row in json.load(file).items()}
 
 
+def list_lacking(implementation: str) -> list[str]:
+    """Return the features that a decoder of ``harness`` does not have."""
+    return [name for name, row in read_features().items() if implementation not in row.implementations]
+
+
 def list_features(vector: Vector) -> list[str]:
     """Return the features that a vector needs; ``core`` if it needs none."""
     return vector.get("features") or ["core"]

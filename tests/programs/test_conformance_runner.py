@@ -32,6 +32,7 @@ from conformance.runner.vectors import (
     list_features,
     list_files,
     list_implementations,
+    list_lacking,
     read_features,
     read_vector,
     read_vectors,
@@ -447,7 +448,9 @@ def test_totals_by_feature_and_section_are_printed(every: int, tmp_path: Path) -
     assert rows["legacy"] == ["0", str(needed), "0", "0", "0"]
     assert sum(map(int, rows["17"])) == sum(vector["section"].startswith("17") for vector in selected)
     assert sum(map(int, rows["all"])) == len(selected)
-    assert f"skipped: {needed} that need a feature of --skip-feature\n" in done.stdout
+    assert (
+        f"skipped: {needed} that need a feature of --skip-feature or one that --implementation lacks\n" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -565,20 +568,20 @@ def list_samples() -> list[Vector]:
 
 @pytest.mark.parametrize("name", HARNESSES)
 def test_a_decoder_has_the_features_that_are_declared_for_it(name: str) -> None:
-    """It passes the vectors that need no others, and none that need another feature."""
+    """It passes the vectors that need no others; of a feature that is not declared, it does not pass all."""
     implementation = {"decode.py": "python", "decode.js": "javascript"}[name]
-    features = read_features()
     commands = Commands(open_command(shlex.split(harness(name)), 60, batch="auto"), None)
-    results = [(vector, judge(vector, commands)) for vector in list_samples()]
+    results = [(vector, judge(vector, commands).state) for vector in list_samples()]
     commands.close()
-    wrong = [
-        (vector["name"], result.state)
-        for vector, result in results
-        if (result.state == "passed") != (implementation in list_implementations(vector))
-    ]
-    assert wrong == []
-    tested = {feature for vector, _ in results for feature in list_features(vector)}
-    assert tested == features.keys() - {"canonical"}
+    has = [(vector, state) for vector, state in results if implementation in list_implementations(vector)]
+    assert [(vector["name"], state) for vector, state in has if state != "passed"] == []
+    lacking = {*list_lacking(implementation)} - {"canonical"}
+    missed = {feature for vector, state in results for feature in list_features(vector) if state != "passed"}
+    assert lacking <= missed
+    assert {feature for vector, _ in has for feature in list_features(vector)} == read_features().keys() - {
+        "canonical",
+        *lacking,
+    }
 
 
 def test_a_feature_of_an_encoder_is_declared_for_folders_with_an_encoder() -> None:
@@ -592,6 +595,13 @@ def test_a_run_counts_the_vectors_with_one_implementation(tmp_path: Path) -> Non
     count = sum("scan" in vector["features"] for vector in chosen)
     assert 0 < count < len(chosen)
     assert f"\none implementation only: {count}, " in report
+
+
+def test_an_implementation_is_not_run_on_what_it_lacks(tmp_path: Path) -> None:
+    report = run_json("--decoder", refuse_all(tmp_path), "--implementation", "javascript", "--section", "16")
+    lacking = {*list_lacking("javascript")}
+    for result in report["results"]:
+        assert (result.get("skipped_for") == "feature") == bool(lacking & {*result["features"]})
 
 
 def test_junit_and_json_have_every_state(tmp_path: Path) -> None:

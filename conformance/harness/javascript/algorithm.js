@@ -2,9 +2,8 @@
 
 // The algorithm that wrote an archive (FORMAT.md 4.3): inferred, because no entry names it.
 
-const { pickleOf, serializedParts } = require('./data.js');
+const { readValues } = require('./data.js');
 const { Refusal } = require('./errors.js');
-const { parseObject } = require('./json.js');
 const { Global } = require('./nodes.js');
 const { readWholePickle } = require('./opcodes.js');
 const { asciiText } = require('./pickle_text.js');
@@ -50,10 +49,10 @@ const certainly = (algorithm) => ({ algorithm, certain: true });
 const perhaps = (algorithm) => ({ algorithm, certain: false });
 
 /** The class that a blob refers to; null for any other blob, and for one that is refused. */
-function classOf(blob, budget) {
-  if (blob === undefined || blob.length > MOST_BYTES) return null;
+function classOf(pickle, budget) {
+  if (pickle === undefined || pickle.length > MOST_BYTES) return null;
   try {
-    const { result } = readWholePickle(blob, budget, asciiText);
+    const { result } = readWholePickle(pickle, budget, asciiText);
     return result instanceof Global ? result : null;
   } catch (error) {
     if (error instanceof Refusal) return null;
@@ -82,17 +81,10 @@ function inferByModule(module, entries) {
   return perhaps(entries.has(ENTROPY_OPTIMIZER) ? 'SAC' : null);
 }
 
-/** A value of `data`: a serialized one as its `:type:` and its pickle, any other as it is. */
-function readValue(value, key, budget) {
-  const parts = serializedParts(value, key);
-  return parts === null ? value : { type: parts.type, blob: pickleOf(parts, budget).bytes };
-}
-
 /** The output of `--algorithm`. */
 function inferAlgorithm(entries, budget) {
-  const { dict } = entries.has('data') ? parseObject(entries.get('data')(), budget) : { dict: [] };
-  const values = new Map(dict.map(([key, value]) => [key, readValue(value, key, budget)]));
-  const policyClass = classOf(values.get('policy_class')?.blob, budget);
+  const values = entries.has('data') ? readValues(entries.get('data')(), budget) : new Map();
+  const policyClass = classOf(values.get('policy_class')?.pickle, budget);
   const module = policyClass?.module;
   if (SBX.test(`${module}.${policyClass?.name}`) || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
   const [name] = ROWS.find(([, keys]) => keys.every((key) => values.has(key))) ?? [null];

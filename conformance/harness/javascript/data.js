@@ -49,6 +49,14 @@ function decodeData(bytes, budget) {
   return { dict: pairs };
 }
 
+/** The values by key: a serialized one as its `type` and its `pickle`, any other tagged. */
+function readValues(bytes, budget) {
+  return new Map(parseObject(bytes, budget).dict.map(([key, value]) => {
+    const parts = serializedParts(value, key);
+    return [key, parts === null ? value : { type: parts.type, pickle: pickleOf(parts, budget).bytes }];
+  }));
+}
+
 /** The pickle under a key. */
 function findBlob(bytes, key, budget) {
   const pair = parseObject(bytes, budget).dict.find(([name]) => name === key);
@@ -57,4 +65,4 @@ function findBlob(bytes, key, budget) {
   return pickleOf(parts, budget).bytes;
 }
 
-module.exports = { decodeData, findBlob, pickleOf, serializedParts };
+module.exports = { decodeData, findBlob, readValues };

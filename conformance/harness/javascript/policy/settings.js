@@ -2,8 +2,7 @@
 
 // The values of `data` that a policy depends on, as plain values.
 
-const { pickleOf, serializedParts } = require('../data.js');
-const { parseObject } = require('../json.js');
+const { readValues } = require('../data.js');
 const { readWholePickle } = require('../opcodes.js');
 const { asciiText } = require('../pickle_text.js');
 const { PlainValues } = require('./plain.js');
@@ -25,13 +24,12 @@ function plainJson(value) {
 class Settings {
   constructor(bytes, budget) {
     this.budget = budget;
-    this.values = new Map(parseObject(bytes, budget).dict);
+    this.values = readValues(bytes, budget);
   }
 
   get(key) {
     const value = this.values.get(key) ?? null;
-    const parts = serializedParts(value, key);
-    return parts === null ? plainJson(value) : readPickled(pickleOf(parts, this.budget).bytes, this.budget);
+    return value?.pickle === undefined ? plainJson(value) : readPickled(value.pickle, this.budget);
   }
 }
 

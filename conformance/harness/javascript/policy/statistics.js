@@ -7,10 +7,10 @@ const { missing, tensorFailure, unsupported } = require('../errors.js');
 const { parseObject } = require('../json.js');
 const { Instance, numbersOf } = require('./plain.js');
 const { plainJson, readPickled } = require('./settings.js');
+const { readSafetensors } = require('../safetensors.js');
 const { ITEMS } = require('../tags.js');
 
 const WHOLE = null; // the key of statistics without keys
-const HEADER_BYTES = 8;
 
 const clip = (value, bound) => Math.min(Math.max(value, -bound), bound);
 
@@ -39,12 +39,11 @@ function readPickledStatistics(text, budget) {
 /** Statistics of a bundle (17.5). */
 function readBundledStatistics(settingsBytes, arrays, budget) {
   const settings = plainJson(parseObject(settingsBytes, budget));
-  const length = Number(arrays.readBigUInt64LE(0));
-  const header = plainJson(parseObject(arrays.subarray(HEADER_BYTES, HEADER_BYTES + length), budget));
+  const { tensors } = readSafetensors(arrays, budget);
   const read = (name) => {
-    const [start, end] = header.get(name).get('data_offsets').map((at) => at + HEADER_BYTES + length);
-    if (header.get(name).get('dtype') !== 'F64') tensorFailure('statistics that are not float64');
-    return numbersOf({ dtype: 'float64', [ITEMS]: () => arrays.subarray(start, end) });
+    const { type, items } = tensors.get(name) ?? tensorFailure('a statistic has no array');
+    if (type.name !== 'float64') tensorFailure('statistics that are not float64');
+    return numbersOf({ dtype: 'float64', [ITEMS]: () => items });
   };
   const names = settings.get('obs_rms') === 'array' ? [[WHOLE, 'obs_rms']] : (settings.get('obs_rms') ?? []).map((key) => [key, `obs_rms/${key}`]);
   return normalizer({
