@@ -417,7 +417,9 @@ def limited() -> Iterator[Vector]:
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
     less = ("--limit", "policy_items=1000000")
-    yield rule.cannot_run("limit-policy-items-of-a-smaller-layer", wide_archive(1 << 20), asked, "limit exceeded", *less)
+    yield rule.cannot_run(
+        "limit-policy-items-of-a-smaller-layer", wide_archive(1 << 20), asked, "limit exceeded", *less
+    )
     yield rule.cannot_run("limit-policy-items-of-a-choice", choice_archive(), asked, "limit exceeded")
     yield from counted_settings()
 
