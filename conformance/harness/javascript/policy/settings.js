@@ -35,4 +35,4 @@ class Settings {
   }
 }
 
-module.exports = { Settings, plainJson, readPickled };
+module.exports = { Settings };
