@@ -6,6 +6,7 @@ whatever the input is, and a batch renormalization 0.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
@@ -65,15 +66,14 @@ def normalized(module: str, inputs: int, sizes: Sequence[int], outputs: int | No
     return made
 
 
-def cnn(module: str, features: int) -> Shapes:
+def cnn(module: str, features: int, remaining: int = 64, channels: int = 1) -> Shapes:
     """A NatureCNN of an image of 36 x 36, of which 64 numbers remain."""
     made: Shapes = {}
-    channels = IMAGE[0]
     for number, filters, kernel in ((0, 32, 8), (2, 64, 4), (4, 64, 3)):
         made |= {f"{module}.cnn.{number}.weight": (filters, channels, kernel, kernel)}
         made |= {f"{module}.cnn.{number}.bias": (filters,)}
         channels = filters
-    return made | linear(f"{module}.linear.0", channels, features)
+    return made | linear(f"{module}.linear.0", remaining, features)
 
 
 def lstm(module: str, inputs: int, hidden: int) -> Shapes:
@@ -191,6 +191,7 @@ def vectors() -> Iterator[Vector]:
     yield Rule("6.8", LAYERS).predicts("policy-defaults-no-arguments", made, asked, found)
     yield from recurrent(asked)
     yield from images()
+    yield from small_images()
     yield from lone(asked)
 
 
@@ -268,6 +269,23 @@ def images() -> Iterator[Vector]:
     found = {"policy": {"steps": [choice(LOGITS)]}}
     made = archive("cnn-multi-input", shapes)
     yield Rule("6.8", PARTS, *CNN).predicts("policy-defaults-cnn-multi-input", made, asked, found)
+
+
+def small_images() -> Iterator[Vector]:
+    """Images of which a convolution leaves no row or no column, with the weights that its formula yields then."""
+    rule = Rule("6.8", "an image that is too small", *CNN)
+    shapes = extractor(cnn("features_extractor", 512, 64 * -4 * -4)) | on_policy(512, ())
+    asked = read_json("image-flattened", "input")
+    made = archive("image-flattened", shapes, policy_class=policy("stable_baselines3.common", "ActorCriticCnnPolicy"))
+    yield rule.cannot_run("policy-image-of-2-rows", made, asked, "invalid")
+    space = json.loads(entry("cnn-channels-last", "data"))["observation_space"][":serialized:"]
+    narrow = base64.b64decode(space).replace(b"K\x02K\x24K\x28\x87", b"K\x02K\x2dK\x20\x87")
+    shapes = both(
+        "q_net", "q_net_target", cnn("q_net.features_extractor", 512, 0, 2) | mlp("q_net.q_net", 512, (ACTIONS,))
+    )
+    made = archive("cnn-channels-last", shapes, observation_space=serialize(narrow))
+    asked = {"steps": [{"observation": {"dtype": "|u1", "shape": [2, 45, 32], "items": [0] * 2880}}]}
+    yield rule.cannot_run("policy-image-of-32-columns", made, asked, "invalid")
 
 
 def policy(module: str, name: str) -> dict[str, str]:

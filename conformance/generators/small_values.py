@@ -184,6 +184,7 @@ def devices() -> Iterator[Vector]:
     }.items():
         yield refuses(rule, f"device-{name}", Apply(DEVICE, arguments))
     rule = Rule("6.6", "A name without an index argument may end in `:` and one of 0 to 127, without leading zeros.")
+    yield accepts(rule, "device-text-cuda-110", Apply(DEVICE, ("cuda:110",)), {"device": ["cuda:110", None]})
     yield accepts(rule, "device-text-cuda-127", Apply(DEVICE, ("cuda:127",)), {"device": ["cuda:127", None]})
     for name, arguments in {
         "text-empty": ("",),

@@ -125,7 +125,7 @@ const CONVOLUTIONS = [[0, 32, 8, 4], [2, 64, 4, 2], [4, 64, 3, 1]]; // number, f
 
 function convolution(weights, module, [channels, height, width], filters, kernel, stride) {
   const [rows, columns] = [height, width].map((size) => Math.floor((size - kernel) / stride) + 1);
-  if (rows < 1 || columns < 1) invalid('an image is too small for its CNN');
+  if (Math.min(rows, columns) < 1) invalid('an image is too small for its CNN');
   weights.charge(filters * rows * columns);
   const matrix = weights.take(`${module}.weight`, [filters, channels, kernel, kernel]);
   const bias = weights.take(`${module}.bias`, [filters]);

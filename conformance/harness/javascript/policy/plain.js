@@ -93,5 +93,5 @@ class PlainValues {
 }
 
 module.exports = {
-  Instance, Partial, PlainValues, Reference, numbersOf,
+  Partial, PlainValues, Reference, numbersOf,
 };

@@ -12,7 +12,7 @@ const { Settings } = require('./settings.js');
 const {
   isImage, readArray, readJsonSpace, readObservations, readSpace,
 } = require('./spaces.js');
-const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
+const { fromBundle, fromPickle } = require('./statistics.js');
 const { unwrap } = require('./wrappers.js');
 
 const DATA = 'data';
@@ -88,10 +88,10 @@ function describeWeights(weights, given) {
 }
 
 function readStatistics(entries, given, budget) {
-  if (given.vecnormalize !== undefined) return readPickledStatistics(given.vecnormalize, budget);
+  if (given.vecnormalize !== undefined) return fromPickle(given.vecnormalize, budget);
   if (!BUNDLED.some((name) => entries.has(name))) return UNCHANGED;
   const [settings, arrays] = BUNDLED.map((name) => entries.get(name) ?? missing('half of a bundle'));
-  return readBundledStatistics(settings(), arrays(), budget);
+  return fromBundle(settings(), arrays(), budget);
 }
 
 /** The rows of a batch as one array. */

@@ -33,4 +33,4 @@ class Settings {
   }
 }
 
-module.exports = { Settings, plainJson, readPickled };
+module.exports = { Settings };
