@@ -12,7 +12,7 @@ const { Settings } = require('./settings.js');
 const {
   readArray, readJsonSpace, readObservations, readSpace,
 } = require('./spaces.js');
-const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
+const { normalizerOfBundle, normalizerOfPickle } = require('./statistics.js');
 const { unwrap } = require('./wrappers.js');
 
 const POLICY = 'policy.pth';
@@ -83,9 +83,9 @@ function describeWeights(weights, given) {
 }
 
 function readStatistics(entries, given, budget) {
-  if (given.vecnormalize !== undefined) return readPickledStatistics(given.vecnormalize, budget);
+  if (given.vecnormalize !== undefined) return normalizerOfPickle(given.vecnormalize, budget);
   const [settings, arrays] = ['vecnormalize.json', 'vecnormalize.safetensors'].map((name) => entries.get(name));
-  return settings === undefined || arrays === undefined ? UNCHANGED : readBundledStatistics(settings(), arrays(), budget);
+  return settings === undefined || arrays === undefined ? UNCHANGED : normalizerOfBundle(settings(), arrays(), budget);
 }
 
 /** The rows of a batch as one array. */

@@ -1,57 +1,30 @@
 'use strict';
 
-// Normalization statistics (STATISTICS.md 17) and what they do to an observation (17.3).
+// What normalization statistics do to an observation (STATISTICS.md 17.3).
 
 const { decodeBase64 } = require('../base64.js');
-const { missing, unsupported } = require('../errors.js');
-const { parseObject } = require('../json.js');
-const { Instance, numbersOf } = require('./plain.js');
-const { plainJson, readPickled } = require('./settings.js');
+const { readBundledStatistics } = require('../statistics/bundled.js');
+const { readPickledStatistics } = require('../statistics/pickled.js');
+const { checkStatistics } = require('../statistics/statistics.js');
 const { ITEMS } = require('../tags.js');
-
-const WHOLE = null; // the key of statistics without keys
-const HEADER_BYTES = 8;
-const DOUBLE_BYTES = 8;
+const { numbersOf } = require('./plain.js');
 
 const clip = (value, bound) => Math.min(Math.max(value, -bound), bound);
 
-/** A function of a key and the items of an observation. */
-function normalizer({ isUsed, keys, moments, epsilon, bound }) {
+/** A function of a key (null without keys) and the items of an observation. */
+function normalizer(statistics) {
+  const { settings, arrays } = checkStatistics(statistics);
+  const { norm_obs: isUsed, norm_obs_keys: keys, epsilon, clip_obs: bound } = settings;
+  const read = (name) => numbersOf({ dtype: 'float64', [ITEMS]: () => arrays.get(name).items });
   return (key, items) => {
     if (!isUsed || (keys !== null && !keys.includes(key))) return items;
-    const { mean, variance } = moments.get(key) ?? missing('there are no statistics for a key');
+    const name = keys === null ? 'obs_rms' : `obs_rms/${key}`;
+    const [mean, variance] = [read(`${name}.mean`), read(`${name}.var`)];
     return items.map((item, at) => Math.fround(clip((item - mean[at]) / Math.sqrt(variance[at] + epsilon), bound)));
   };
 }
 
-/** Statistics of a pickle (17.1). */
-function readPickledStatistics(text, budget) {
-  const value = readPickled(decodeBase64(text).bytes, budget);
-  if (!(value instanceof Instance)) unsupported('a pickle of something else than statistics');
-  const get = (name) => value.state.get(name) ?? null;
-  const rms = get('obs_rms');
-  const read = ({ state }) => ({ mean: state.get('mean').items, variance: state.get('var').items });
-  return normalizer({
-    isUsed: get('norm_obs'), keys: get('norm_obs_keys'), epsilon: get('epsilon'), bound: get('clip_obs'),
-    moments: new Map((rms instanceof Map ? [...rms] : [[WHOLE, rms]]).map(([key, moments]) => [key, read(moments)])),
-  });
-}
+const normalizerOfPickle = (text, budget) => normalizer(readPickledStatistics(decodeBase64(text).bytes, budget));
+const normalizerOfBundle = (settings, arrays, budget) => normalizer(readBundledStatistics(settings, arrays, budget));
 
-/** Statistics of a bundle (17.5). */
-function readBundledStatistics(settingsBytes, arrays, budget) {
-  const settings = plainJson(parseObject(settingsBytes, budget));
-  const length = Number(arrays.readBigUInt64LE(0));
-  const header = plainJson(parseObject(arrays.subarray(HEADER_BYTES, HEADER_BYTES + length), budget));
-  const read = (name) => {
-    const [start, end] = header.get(name).get('data_offsets').map((at) => at + HEADER_BYTES + length);
-    if (header.get(name).get('dtype') !== 'F64' || (end - start) % DOUBLE_BYTES !== 0) unsupported('statistics that are not float64');
-    return numbersOf({ dtype: 'float64', [ITEMS]: () => arrays.subarray(start, end) });
-  };
-  const names = settings.get('obs_rms') === 'array' ? [[WHOLE, 'obs_rms']] : (settings.get('obs_rms') ?? []).map((key) => [key, `obs_rms/${key}`]);
-  return normalizer({
-    isUsed: settings.get('norm_obs'), keys: settings.get('norm_obs_keys'), epsilon: settings.get('epsilon'), bound: settings.get('clip_obs'),
-    moments: new Map(names.map(([key, name]) => [key, { mean: read(`${name}.mean`), variance: read(`${name}.var`) }])),
-  });
-}
-
-module.exports = { readBundledStatistics, readPickledStatistics };
+module.exports = { normalizerOfBundle, normalizerOfPickle };
