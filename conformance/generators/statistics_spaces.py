@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import build_bundles as facts
 from conformance.generators.build_bundles import ASKED, expected_statistics
 from conformance.generators.build_objects import (
+    RUNNING,
     array,
     box,
     dict_space,
@@ -16,6 +18,7 @@ from conformance.generators.build_objects import (
     encoded_bytes,
     floats,
     numbers,
+    objects,
     pack_items,
     reconstructed_array,
     running_mean,
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
     from conformance.generators.vectors import Vector
 
+LIMIT: Final = "limit exceeded"
+DUP_POP: Final = b"20"
+BUILD_STOP: Final = b"b."
 NUMPY: Final = "numpy.random._pickle"
 ABSENT: Final = expected_statistics()
 """The expected output when the space is not known."""
@@ -44,9 +50,11 @@ def vectors() -> Iterator[Vector]:
     yield from bounds()
     yield from containers()
     yield from shared_attributes()
+    yield from given()
     yield from generators()
     yield from seeds()
     yield from sums()
+    yield from forms()
     yield from other_values()
     yield from orders()
 
@@ -242,6 +250,32 @@ def shared_attributes() -> Iterator[Vector]:
     same = pickled(action_space=one, observation_space=one)
     both = expected_statistics(action_space=facts.discrete(2), observation_space=facts.discrete(2))
     yield rule.accepts("space-object-elsewhere", same, both, ASKED)
+    parts = {"mean": doubles(1, 2), "var": doubles(3, 4), "count": 5.0}
+    rule = Rule("17.1", "or whose dict of attributes is also referred to elsewhere.")
+    shared = pickled(obs_rms=Apply(RUNNING, (), Change("BUILD", parts), how="NEWOBJ"), metadata=parts)
+    yield rule.refuses("norm-means-attributes-elsewhere", shared, TENSOR, ASKED)
+    rule = Rule("17.1", "So is one whose dict of attributes is also referred to elsewhere (13.1).")
+    yield rule.refuses("norm-attributes-elsewhere", pickled()[:-2] + DUP_POP + BUILD_STOP, UNSUPPORTED, ASKED)
+    rule = Rule("13.4", "Of two attributes of one name, the last one applies.")
+    twice = Pairs(*({**state, "n": 3}).items(), ("n", 2))
+    one = Apply(Name("gymnasium.spaces.discrete", "Discrete"), (), Change("BUILD", twice), how="NEWOBJ")
+    yield rule.accepts("space-attribute-twice", of(one), found(facts.discrete(2)), ASKED)
+
+
+def given() -> Iterator[Vector]:
+    """What calls are given, with shared parts each time that they occur."""
+    rule = Rule("13.1", "This number minus the bytes of the pickle is at most `pickle_nodes`")
+    for name, levels in {"few": 10, "many": 30}.items():
+        shared: tuple[object, ...] = (None,)
+        for _ in range(levels):
+            shared = (shared, shared)
+        data = of(Apply(Name("numpy", "dtype"), ("f8", shared)))
+        if name == "few":
+            yield rule.accepts(f"space-given-{name}", data, ABSENT, ASKED)
+        else:
+            yield rule.refuses(f"space-given-{name}", data, LIMIT, ASKED)
+    unknown = of(Apply(Name("numpy", "some_function"), ("f8", shared)))
+    yield rule.accepts("space-given-to-an-unknown-call", unknown, ABSENT, ASKED)
 
 
 # -- random generators --------------------------------------------------------------------------------
@@ -421,12 +455,68 @@ def sums() -> Iterator[Vector]:
         "space-counted", of(made), found({**OLD_BOX_FACTS, **fields}), ASKED, "--limit", "json_nodes=203"
     )
     yield rule.refuses("space-counted-above", of(made), "limit exceeded", ASKED, "--limit", "json_nodes=202")
+    yield from canonical_texts()
     rule = Rule("17.7", "The sums of 16.3.4 do not apply.")
     whole = numbers("u1", *bytes(1000))
     seen = {f"k{i}": whole for i in range(60)}
     kept = facts.ARRAYS | {f"old_obs/{key}": sample_array("u1", *bytes(1000)) for key in seen}
     shared = expected_statistics(kept, old_obs=list(seen))
     yield rule.accepts("norm-arrays-shared", pickled(old_obs=seen), shared, ASKED, "--limit", "expanded_items=1000")
+
+
+def canonical_texts() -> Iterator[Vector]:
+    """The size of the settings as JSON: numbers and characters."""
+    rule = Rule("17.7", "Numbers count as Python writes them, and a character beyond `~` as its escapes (`\\u00e9`).")
+    for name, key, clip in (("ascii", "~", 1e16), ("del", "\x7f", 1e-5), ("wide", "\U0001f600", 123456789.125)):
+        changes = {"obs_rms": [key], "norm_obs_keys": [key], "clip_obs": clip}
+        text = json.dumps({**facts.SETTINGS, **changes}, separators=(",", ":"))
+        seen = {key: running_mean(doubles(1, 2), doubles(3, 4), 5.0)}
+        made = pickled(obs_rms=seen, norm_obs_keys=[key], clip_obs=clip)
+        output = expected_statistics(facts.means(f"obs_rms/{key}", (1, 2), (3, 4), 5) | facts.RETURNS, **changes)
+        limit = f"json_bytes={len(text)}"
+        yield rule.accepts(f"settings-of-size-{name}", made, output, ASKED, "--limit", limit)
+        above = f"json_bytes={len(text) - 1}"
+        yield rule.refuses(f"settings-of-size-{name}-above", made, LIMIT, ASKED, "--limit", above)
+
+
+def forms() -> Iterator[Vector]:
+    """Values of spaces and of last steps in forms that few releases write."""
+    binary = {"n": 3, "_shape": (3,), "dtype": dtype("i1", "|")}
+    three = found({"type": "MultiBinary", "library": "gymnasium", "shape": [3], "dtype": "|i1"})
+    rule = Rule("13.4", "`n`: an integer, or the sizes: a tuple, a list, or an array of one dimension")
+    sizes = {"list": [3], "array": numbers("i8", 3), "scalar": numbers("i8", 3, shape=())}
+    for name, value in {**sizes, "tuple": (scalar(pack_items("i8", 3), "i8"),)}.items():
+        made = space("multi_binary", "MultiBinary", {**binary, "n": value})
+        yield rule.accepts(f"space-binary-of-{name}", of(made), three, ASKED)
+    grid = space("multi_binary", "MultiBinary", {**binary, "n": numbers("i8", 3, shape=(1, 1))})
+    yield rule.accepts("space-binary-of-grid", of(grid), ABSENT, ASKED)
+    rule = Rule("17.5", "negative sizes, NaNs of a space with a sign or a payload.")
+    below = space("multi_binary", "MultiBinary", {**binary, "n": -1, "_shape": (-1,)})
+    yield rule.refuses("space-binary-below-zero", of(below), UNSUPPORTED, ASKED)
+    for name, bits in {"negative": b"\0\0\xc0\xff", "payload": b"\1\0\xc0\x7f"}.items():
+        low = array((2,), b"\0\0\xc0\x7f" + bits)
+        yield rule.refuses(f"space-box-nan-{name}", of(box((0, 0), (1, 1), low=low)), UNSUPPORTED, ASKED)
+    rule = Rule("13.4", "An array of objects is no array here.")
+    yield rule.accepts("space-box-of-objects", of(box((0, 0), (1, 1), low=objects((2,), 0, 0))), ABSENT, ASKED)
+    rule = Rule("13.4", "`stacked_feature_space`: a space, which is not derived again")
+    sequence = {"feature_space": discrete(2), "stack": True, "stacked_feature_space": None}
+    yield rule.accepts("space-sequence-stacked-none", of(space("sequence", "Sequence", sequence)), ABSENT, ASKED)
+    rule = Rule("13.2", "Text consists of characters up to U+10FFFF.")
+    letter = dtype("U1", "<", (4, 4, 8))
+    for name, character, outcome in (("highest", 0x10FFFF, UNSUPPORTED), ("above", 0x110000, None)):
+        low = reconstructed_array((2,), letter, encoded_bytes(character.to_bytes(4, "little") * 2))
+        data = of(box((0, 0), (1, 1), low=low))
+        if outcome is None:
+            yield rule.accepts(f"space-box-of-text-{name}", data, ABSENT, ASKED)
+        else:
+            yield rule.refuses(f"space-box-of-text-{name}", data, outcome, ASKED)
+    rule = Rule("17.1", "An array without dimensions is the same as a numpy scalar.")
+    last = scalar(pack_items("f8", 1), "f8")
+    kept = expected_statistics(facts.ARRAYS | {"old_obs": sample_array("f8", 1, shape=())}, old_obs="array")
+    yield rule.accepts("norm-last-observation-of-a-scalar", pickled(old_obs=last), kept, ASKED)
+    rule = Rule("17.5", "keys of statistics and of observations that are not Unicode text")
+    unused = expected_statistics(norm_obs=False, norm_obs_keys=["\ud800"])
+    yield rule.accepts("norm-key-surrogate-unused", pickled(norm_obs=False, norm_obs_keys=["\ud800"]), unused, ASKED)
 
 
 # -- values and orders --------------------------------------------------------------------------------

@@ -185,4 +185,4 @@ function parseObject(bytes, budget) {
   return value;
 }
 
-module.exports = { parseObject };
+module.exports = { MEMORY, NODES_OF_A_CONTAINER, parseObject };

@@ -6,7 +6,7 @@ const { isDifferentiable, dtype } = require('./dtypes.js');
 const { Refusal, pickleFailure } = require('./errors.js');
 const { countItems } = require('./geometry.js');
 const {
-  Call, Dict, Extension, FrozenSet, List, MutableSet, Persistent, Tuple,
+  Call, Dict, Extension, FrozenSet, List, MutableSet, Node, Persistent, Tuple,
 } = require('./nodes.js');
 const {
   MAX_RANK, Numpy, OBJECTS, TEXTS, readDtype, tagArray,
@@ -15,6 +15,7 @@ const { readWholePickle } = require('./opcodes.js');
 const { textSegment } = require('./paths.js');
 const { asciiText } = require('./pickle_text.js');
 const { isCount } = require('./storages.js');
+const { rowsOf } = require('./tables.js');
 const { Float, ITEMS } = require('./tags.js');
 const { nameOf } = require('./tensors.js');
 const { Values } = require('./values.js');
@@ -88,6 +89,9 @@ function attempt(read) {
   }
 }
 
+/** Whether all items of an array of texts are characters. */
+const areCharacters = (bytes) => Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readUInt32LE(4 * index)).every((one) => one <= 0x10ffff);
+
 const isStart = (value) => value instanceof Tuple && value.items.length === 1 && value.items[0] === 0n;
 
 /** The numpy values of one pickle. */
@@ -118,9 +122,11 @@ class Arrays {
     return tagArray(numpy.buffer(bytes), readDtype(type, numpy.dtypes), shape, false, axes.items.map(Number));
   }
 
-  /** The shape of an array of texts, of bytes of a fixed size, or of objects (13.2), as tagged integers; null for anything else. */
-  otherShape(value) {
-    return attempt(() => this.read(value, this.texts))?.array?.shape ?? this.objectsShape(value);
+  /** The shape of an array of texts, or of bytes of a fixed size (13.2), as tagged integers; null for anything else. */
+  textShape(value) {
+    const { array, scalar } = attempt(() => this.read(value, this.texts)) ?? {};
+    const { dtype: name, shape = [], [ITEMS]: items } = array ?? scalar ?? {};
+    return name === undefined || (name.startsWith('U') && !areCharacters(items())) ? null : shape;
   }
 
   arrayOf(value) {
@@ -212,6 +218,27 @@ function checkDepth(root, budget) {
   heightOf(root, 1);
 }
 
+/** "module name" of what a call may be recognized by. */
+const RECOGNIZED = new Set(rowsOf('roles').filter(({ kind }) => kind !== 'reference').map(({ module, name }) => `${module} ${name}`));
+
+/** Compare with its limit what all calls are given: shared parts each time, less the bytes of the pickle (VALUES.md 13.1). */
+function checkGiven(root, budget, bytes) {
+  const sizes = new Map(); // by identity: the number of parts below a container
+  let given = 0;
+  const count = (value) => {
+    if (!isLevel(value)) return 1;
+    if (!sizes.has(value)) {
+      sizes.set(value, 1);
+      const parts = partsBelow(value).reduce((sum, part) => sum + count(part), 0);
+      if (!(value instanceof Node)) sizes.set(value, parts + 1);
+      else if (RECOGNIZED.has(fullName(value.callable))) given += parts;
+    }
+    return sizes.get(value);
+  };
+  count(root);
+  budget.check('pickle_nodes', given - bytes);
+}
+
 /** Whether the names of attributes are texts, and none occurs twice. */
 const areNames = (pairs) => pairs.every(([name]) => typeof name === 'string') && new Map(pairs).size === pairs.length;
 
@@ -223,5 +250,5 @@ function readLonePickle(bytes, budget) {
 }
 
 module.exports = {
-  Arrays, areNames, attempt, calledBy, checkDepth, fullName, integersOf, isDict, membersOf, nonZeros, pairsOf, readLonePickle, readObject,
+  Arrays, areNames, attempt, calledBy, checkDepth, checkGiven, fullName, integersOf, isDict, membersOf, nonZeros, pairsOf, readLonePickle, readObject,
 };

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tagged import array_value, json_value
 
 import sbformat
 from sbformat.arrayfiles.reader import read_safetensors
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.data import parse_object
 from sbformat.formats.vecnormalize.bundled import write_entries
+from sbformat.limits import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +20,21 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_OF_JSON: Final = ("json_bytes", "json_depth", "json_nodes", "json_digits", "memory_bytes")
+
+
 def statistics(source: bytes, limits: sbformat.Limits) -> dict[str, Any]:
-    """The statistics of a pickle or a bundle, in the form of the two entries of a bundle."""
-    made = write_entries(sbformat.read_vecnormalize(source, limits=limits), limits)
-    settings = json.loads(json.dumps(json.loads(made[SETTINGS_ENTRY]), sort_keys=True))
-    arrays, _ = read_safetensors(made[ARRAYS_ENTRY], limits=limits)
+    """The statistics of a pickle or a bundle, in the form of the two entries of a bundle.
+
+    Only the canonical form of the settings is compared with the limits of JSON (STATISTICS.md 17.7.3): neither the white
+    space of a file that is written, nor the header of its arrays.
+    """
+    value = sbformat.read_vecnormalize(source, limits=limits)
+    own = limits._replace(**{name: max(getattr(limits, name), getattr(sbformat.Limits(), name)) for name in _OF_JSON})
+    made = write_entries(value, own)
+    text = json.dumps(json.loads(made[SETTINGS_ENTRY]), sort_keys=True, separators=(",", ":"))
+    settings = parse_object(memoryview(text.encode()), Budget(limits))
+    arrays, _ = read_safetensors(made[ARRAYS_ENTRY], limits=own)
     return {"statistics": {"settings": json_value(settings), "arrays": _by_name(arrays)}}
 
 

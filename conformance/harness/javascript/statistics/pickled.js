@@ -8,7 +8,7 @@ const {
   missing, pickleFailure, tensorFailure, unsupported,
 } = require('../errors.js');
 const {
-  Arrays, areNames, checkDepth, integersOf, membersOf, pairsOf, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, checkGiven, integersOf, membersOf, pairsOf, readLonePickle, readObject,
 } = require('../objects.js');
 const { List, Tuple } = require('../nodes.js');
 const { numbersOf } = require('../policy/plain.js');
@@ -29,10 +29,12 @@ const DEFAULTS = {
   observation_space: null, action_space: null,
 };
 
-/** The known class of an object whose attributes are all listed; null for anything else. */
-function classOf(object) {
+/** The known class of an object whose attributes are all listed, and its own; null for anything else. */
+function classOf(value) {
+  const object = readObject(value);
   const type = CLASSES.get(object?.className) ?? null;
-  return object?.pairs.every(([name]) => type?.attributes.includes(name)) ? type : null;
+  const isOwn = object !== null && !value.changes[0].values.shared;
+  return isOwn && object.pairs.every(([name]) => type?.attributes.includes(name)) ? type : null;
 }
 
 /** Reads the values of one pickle. */
@@ -43,10 +45,16 @@ class Reader {
     this.arrays = new Map();
   }
 
+  /** The tag of an array, or of a scalar as one without dimensions; null for anything else. */
+  array(value) {
+    const { array, scalar } = this.numpy.tagOf(value) ?? {};
+    return array ?? (scalar && { ...scalar, shape: [] }) ?? null;
+  }
+
   /** The tag of a numpy value without dimensions; null for anything else. */
   scalar(value) {
-    const { scalar, array } = this.numpy.tagOf(value) ?? {};
-    return scalar ?? (array?.shape.length === 0 ? array : null);
+    const array = this.array(value);
+    return array?.shape.length === 0 ? array : null;
   }
 
   integer(value) {
@@ -82,22 +90,21 @@ class Reader {
   /** An array of float64, or a number without dimensions. */
   float64(name, value) {
     if (value instanceof Float) return this.keep(name, { dtype: 'float64', shape: [], [ITEMS]: () => Buffer.from(value.hex, 'hex').reverse() });
-    const { array, scalar } = this.numpy.tagOf(value) ?? {};
-    const tag = array ?? (scalar && { ...scalar, shape: [] });
+    const tag = this.array(value);
     return tag?.dtype === 'float64' ? this.keep(name, tag) : tensorFailure(`${name} is not an array of float64`);
   }
 
   /** One RunningMeanStd, as arrays under a name. */
   means(name, value) {
-    const object = readObject(value);
-    if (classOf(object)?.name !== MEANS) tensorFailure(`${name} is not a RunningMeanStd`);
-    const parts = new Map(object.pairs);
-    for (const part of PARTS) if (!parts.has(part)) missing(`${name} has no ${part}`);
-    this.float64(`${name}.mean`, parts.get('mean'));
-    this.float64(`${name}.var`, parts.get('var'));
-    const [mean, variance] = [`${name}.mean`, `${name}.var`].map((part) => this.arrays.get(part).shape);
-    if (!isSame(mean, variance)) tensorFailure('mean and variance have two shapes');
-    this.float64(`${name}.count`, Float.of(this.number(parts.get('count'))));
+    if (classOf(value)?.name !== MEANS) tensorFailure(`${name} is not a RunningMeanStd`);
+    const parts = new Map(readObject(value).pairs);
+    const [mean, variance, count] = PARTS.map((part) => `${name}.${part}`);
+    const get = (part) => (parts.has(part) ? parts.get(part) : missing(`${name} has no ${part}`));
+    this.float64(mean, get('mean'));
+    this.float64(variance, get('var'));
+    const counted = get('count');
+    this.float64(count, this.scalar(counted)?.dtype === 'float64' ? counted : Float.of(this.number(counted)));
+    if (!isSame(this.arrays.get(mean).shape, this.arrays.get(variance).shape)) tensorFailure(`${name} has parts of two shapes`);
   }
 
   /** Statistics of observations: one, or by key. */
@@ -123,9 +130,9 @@ class Reader {
 
   /** The last reward: an array; anything else counts as absent. */
   last(name, value) {
-    const array = this.numpy.arrayOf(value);
-    if (array === null) return null;
-    this.keep(name, array);
+    const tag = this.array(value);
+    if (tag === null) return null;
+    this.keep(name, tag);
     return 'array';
   }
 
@@ -133,7 +140,7 @@ class Reader {
     const pairs = pairsOf(value);
     if (pairs === null) return this.last('old_obs', value);
     const parts = [...new Map(pairs)];
-    if (!parts.every(([key, part]) => typeof key === 'string' && this.numpy.arrayOf(part) !== null)) return null;
+    if (!parts.every(([key, part]) => typeof key === 'string' && this.array(part) !== null)) return null;
     return parts.map(([key, part]) => {
       this.last(`old_obs/${key}`, part);
       return key;
@@ -168,21 +175,20 @@ function inferKeys(means, space) {
 function readWhole({ library }, pairs, reader) {
   const given = new Map(pairs);
   const get = (name) => given.get(name) ?? null;
-  const settings = { library };
-  for (const name of [...NUMBERS, ...FLAGS]) if (!given.has(name)) missing(`${name} is missing`);
-  for (const name of NUMBERS) settings[name] = reader.number(get(name));
-  for (const name of FLAGS) settings[name] = reader.flag(get(name));
-  settings.num_envs = given.has('num_envs') ? reader.environments(get('num_envs')) : null;
-  settings.obs_rms = reader.observationMeans(get('obs_rms'));
+  const required = (name) => (given.has(name) ? given.get(name) : missing(`${name} is missing`));
+  if (given.has('old_reward') && given.has('old_rews')) tensorFailure('there are two last rewards');
+  const settings = { library, obs_rms: reader.observationMeans(get('obs_rms')) };
+  for (const name of NUMBERS) settings[name] = reader.number(required(name));
+  for (const name of FLAGS) settings[name] = reader.flag(required(name));
   settings.ret_rms = reader.returnMeans(get('ret_rms'));
   const spaces = new SpaceReader(reader.numpy);
   settings.observation_space = spaces.read(get('observation_space'));
-  settings.action_space = spaces.read(get('action_space'));
-  settings.old_obs = reader.lastObservation(get('old_obs'));
-  if (given.has('old_reward') && given.has('old_rews')) tensorFailure('there are two last rewards');
-  settings.old_reward = reader.last('old_reward', get('old_reward') ?? get('old_rews'));
   settings.norm_obs_keys = given.has('norm_obs_keys') ? reader.keys(get('norm_obs_keys')) : inferKeys(settings.obs_rms, settings.observation_space);
   if (settings.norm_obs_keys === null && Array.isArray(settings.obs_rms)) tensorFailure('there are statistics by key, but no keys');
+  settings.num_envs = given.has('num_envs') ? reader.environments(get('num_envs')) : null;
+  settings.action_space = spaces.read(get('action_space'));
+  settings.old_obs = reader.lastObservation(get('old_obs'));
+  settings.old_reward = reader.last('old_reward', get('old_reward') ?? get('old_rews'));
   return settings;
 }
 
@@ -200,11 +206,12 @@ function readLone({ library }, root, reader) {
 /** Settings and arrays of a pickle. */
 function readPickledStatistics(bytes, budget) {
   const root = readLonePickle(bytes, budget);
+  checkDepth(root, budget);
+  checkGiven(root, budget, bytes.length);
   const object = readObject(root);
   const type = CLASSES.get(object?.className) ?? unsupported('a pickle of something else');
   if (!areNames(object.pairs)) pickleFailure('the names of attributes are not distinct texts');
-  if (classOf(object) === null) unsupported('an attribute that is not listed');
-  checkDepth(root, budget);
+  if (classOf(root) === null) unsupported('an attribute that is not listed');
   const reader = new Reader(budget);
   const settings = type.name === MEANS ? readLone(type, root, reader) : readWhole(type, object.pairs, reader);
   return { settings, arrays: reader.arrays };

@@ -7,8 +7,7 @@ const { TEXTS, readDtype } = require('../numpy.js');
 const {
   attempt, fullName, membersOf, pairsOf, readObject,
 } = require('../objects.js');
-const { List, Tuple } = require('../nodes.js');
-const { isCount } = require('../storages.js');
+const { Dict, List, Tuple } = require('../nodes.js');
 const { rowsOf } = require('../tables.js');
 const { ITEMS } = require('../tags.js');
 const { Generators } = require('./generators.js');
@@ -37,7 +36,7 @@ const check = (condition, message) => condition || doubt(message);
 /** The attributes of a space, each of which is taken once. */
 class Attributes {
   constructor(pairs, reader, library) {
-    check(pairs.every(([name]) => typeof name === 'string') && new Set(pairs.map(([name]) => name)).size === pairs.length, 'names of attributes');
+    check(pairs.every(([name]) => typeof name === 'string'), 'names of attributes');
     this.values = new Map(pairs);
     this.reader = reader;
     this.isGym = library === 'gym';
@@ -70,7 +69,7 @@ class Attributes {
   }
 
   otherArray(value) {
-    const shape = this.reader.arrays.otherShape(value) ?? doubt('not an array');
+    const shape = this.reader.arrays.textShape(value) ?? doubt('not an array');
     return { dtype: OTHER.name, shape, [ITEMS]: () => Buffer.alloc(0) };
   }
 
@@ -85,6 +84,13 @@ class Attributes {
     return number > -LARGEST && number < LARGEST ? number : doubt('an integer has more than 64 bits');
   }
 
+  /** An integer, or the items of an array of them in one dimension. */
+  numbers(value) {
+    if (this.reader.arrays.arrayOf(value)?.shape.length !== 1) return [this.integer(value)];
+    const { type, bytes } = this.arrayOf('integer', value);
+    return Array.from({ length: bytes.length / type.size }, (_, index) => integerAt(bytes, index * type.size, type));
+  }
+
   numpyInteger(value) {
     const { type, shape, bytes } = this.arrayOf('integer', value);
     return shape.length === 0 ? integerAt(bytes, 0, type) : doubt('an array in the place of an integer');
@@ -95,8 +101,7 @@ class Attributes {
   }
 
   sizes(value) {
-    const sizes = this.items(value);
-    return sizes.every(isCount) ? sizes : doubt('not a shape');
+    return this.items(value).map((size) => this.integer(size));
   }
 
   /** Check the shape and the dtype against those that the other attributes imply. Returns the dtype. */
@@ -104,7 +109,7 @@ class Attributes {
     const given = this.takeOr(null, (value) => (value === null ? null : this.sizes(value)), 'shape', '_shape');
     check(given === null ? shape === null || this.isGym : shape !== null && isSame(given, shape), 'another shape');
     const code = this.takeOr(null, (value) => (value === null ? null : this.dtype(value)), 'dtype');
-    if (isText) check(code === null || code.endsWith('U0'), 'the dtype of a text');
+    if (isText) check(code === null || kindOf(code) === 'text', 'the dtype of a text');
     else if (kinds.length === 0) check(code === null, 'a dtype of spaces');
     else check(code === null ? this.isGym : kinds.includes(kindOf(code)), 'another dtype');
     check(this.takeOr(true, (value) => this.reader.generators.isKnown(value), 'np_random', '_np_random'), 'a random generator');
@@ -116,7 +121,7 @@ class Attributes {
   dtype(value) {
     const name = typeof value === 'string' ? value : /^(?:numpy|builtins) (.*)$/.exec(fullName(value))?.[1];
     if (name !== undefined) return this.isGym && NAMES.has(name) ? NAMES.get(name) : doubt('an unknown name of a dtype');
-    if (attempt(() => readDtype(value)) === null && attempt(() => readDtype(value, TEXTS))?.type.name !== 'U0') doubt('not a dtype');
+    if (attempt(() => readDtype(value)) === null && attempt(() => readDtype(value, TEXTS))?.type.name[0] !== 'U') doubt('not a dtype');
     const [code] = value.args.items;
     const order = value.changes[0]?.values.items[1];
     if (/[a-z]1$/.test(code)) return `|${code}`;
@@ -132,7 +137,7 @@ class Attributes {
   }
 }
 
-const kindOf = (code) => ({ b: 'bool', i: 'integer', u: 'integer', f: 'float', c: 'complex' }[code[1]]);
+const kindOf = (code) => ({ b: 'bool', i: 'integer', u: 'integer', f: 'float', c: 'complex', U: 'text' }[code[1]]);
 const codeOf = ({ type }) => `${type.size === 1 ? '|' : '<'}${type.name[0]}${type.size}`;
 const isOptionalText = (value) => value === null || typeof value === 'string';
 
@@ -154,8 +159,7 @@ function readMultiDiscrete(attributes) {
 
 function readMultiBinary(attributes) {
   const given = attributes.required('n');
-  const isShape = given instanceof Tuple || given instanceof List;
-  const shape = isShape ? attributes.sizes(given) : [attributes.integer(given)];
+  const shape = given instanceof Tuple || given instanceof List ? given.items.map((size) => attributes.integer(size)) : attributes.numbers(given);
   return { shape, dtype: attributes.common({ shape, kinds: ['integer'], absent: '|i1' }) };
 }
 
@@ -173,8 +177,8 @@ const readTuple = (attributes) => ({ spaces: attributes.items(attributes.require
 function checkCharacters(attributes, characters) {
   const isSameSet = (items) => items.length === characters.length && new Set(items).size === items.length && items.every((item) => characters.includes(item));
   const isSet = (value) => isSameSet([...new Set(membersOf(value) ?? [])]);
-  const isIndex = (value) => (pairsOf(value) !== null && isSameSet(pairsOf(value).map(([key]) => key))
-    && pairsOf(value).every(([key, at]) => at === BigInt(characters.indexOf(key))));
+  const isIndex = (value) => (value instanceof Dict && isSameSet(value.pairs.map(([key]) => key))
+    && value.pairs.every(([key, at]) => at === BigInt(characters.indexOf(key))));
   const isSorted = (value) => value === [...characters].sort(compareTexts).join('');
   const parts = [[isSet, 'charset', '_char_set'], [isIndex, '_char_index'], [isSorted, '_charset_str', '_char_str']];
   check(parts.every(([isPart, ...names]) => attributes.takeOr(true, (value) => value === null || isPart(value), ...names)), 'other characters');
@@ -192,7 +196,7 @@ function readText(attributes) {
 function readSequence(attributes) {
   const space = attributes.space(attributes.required('feature_space'));
   const stack = attributes.isGym ? attributes.takeOr(false, readFlag, 'stack') : readFlag(attributes.required('stack'));
-  attributes.takeOr(null, (value) => attributes.optionalSpace(value), 'stacked_feature_space');
+  attributes.takeOr(null, (value) => attributes.space(value), 'stacked_feature_space');
   return { feature_space: space, stack };
 }
 

@@ -97,7 +97,10 @@ function integerAt(bytes, at, type) {
 
 function writeItem(bytes, at, type) {
   if (type.kind === 'bool') return bytes[at] === 1;
-  return type.kind === 'integer' ? tagInteger(integerAt(bytes, at, type)) : writeNumber(FLOATS.get(type.name)[1](bytes, at));
+  if (type.kind === 'integer') return tagInteger(integerAt(bytes, at, type));
+  const number = writeNumber(FLOATS.get(type.name)[1](bytes, at));
+  if (number === 'NaN' && !readItem(number, type).equals(bytes.subarray(at, at + type.size))) unsupported('a NaN with other bits');
+  return number;
 }
 
 // Fields
@@ -168,7 +171,7 @@ const optional = ([read, write]) => [(tag, budget) => (tag === null ? null : rea
 /** How to read a field, and how to write it. */
 const ARRAY = [readArray, (value, writer) => writeArray(value, writer.budget)];
 const SPACE = [readSpace, (value, writer) => writer.space(value)];
-const SIZES = [readSizes, (value) => ({ list: value.map(tagInteger) })];
+const SIZES = [readSizes, (value) => ({ list: value.map((size) => (size < 0n ? unsupported('a size is negative') : tagInteger(size))) })];
 const INTEGER = [readInteger, tagInteger];
 const BOOL = [readBool, same];
 const TEXT = [readText, same];

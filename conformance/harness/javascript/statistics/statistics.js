@@ -40,11 +40,10 @@ function checkSpace({ obs_rms: means, observation_space: space }, arrays) {
   for (const key of means) checkShape(parts.get(key), arrays.get(`obs_rms/${key}.mean`));
 }
 
-/** All of these are texts of which a bundle can make names of tensors. */
+/** Keys that a bundle cannot represent: as names of tensors, or twice. */
 function checkKeys(settings) {
-  for (const keys of [settings.norm_obs_keys, settings.obs_rms, settings.old_obs].filter(isByKey)) {
-    if (!keys.every((key) => key.isWellFormed()) || new Set(keys).size !== keys.length) unsupported('keys that are not Unicode text, or occur twice');
-  }
+  const areNames = [settings.obs_rms, settings.old_obs].filter(isByKey).flat().every((key) => key.isWellFormed());
+  if (!areNames || new Set(settings.norm_obs_keys).size < (settings.norm_obs_keys?.length ?? 0)) unsupported('keys that are not Unicode text, or occur twice');
 }
 
 const tagKeys = (field) => (isByKey(field) ? { list: field } : field);
@@ -67,11 +66,17 @@ function writeArray({ type, shape, items }) {
   return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(items) } };
 }
 
-/** The output of `--statistics`. */
-function describeStatistics({ settings, arrays }, budget) {
+/** Check settings and arrays of either form together. */
+function checkStatistics({ settings, arrays }) {
   checkRequired(settings);
   if (settings.ret_rms !== null && arrays.get('ret_rms.mean').shape.length > 0) tensorFailure('statistics of returns have dimensions');
   checkSpace(settings, arrays);
+  return { settings, arrays };
+}
+
+/** The output of `--statistics`. */
+function describeStatistics(statistics, budget) {
+  const { settings, arrays } = checkStatistics(statistics);
   checkKeys(settings);
   const written = writeSettings(settings, budget);
   checkLimits(written, budget);
@@ -79,4 +84,4 @@ function describeStatistics({ settings, arrays }, budget) {
   return { statistics: { settings: written, arrays: listed.map(([name, array]) => [name, writeArray(array)]) } };
 }
 
-module.exports = { describeStatistics };
+module.exports = { checkStatistics, describeStatistics };

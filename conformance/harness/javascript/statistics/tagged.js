@@ -2,6 +2,7 @@
 
 // Tagged values of JSON (conformance/README.md): what kind each is, and the measures of a text that would contain it.
 
+const { MEMORY, NODES_OF_A_CONTAINER } = require('../json.js');
 const { floatText } = require('../paths.js');
 
 const isIntegerTag = (tag) => typeof tag === 'number' || (tag !== null && typeof tag === 'object' && tag.int !== undefined);
@@ -71,9 +72,9 @@ function checkLimits(tag, budget) {
   const { bytes, depth, commas, colons, containers, escapes, digits } = measure(tag);
   budget.check('json_bytes', bytes);
   budget.check('json_depth', depth);
-  budget.check('json_nodes', 1 + commas + 7 * containers);
+  budget.check('json_nodes', 1 + commas + NODES_OF_A_CONTAINER * containers);
   budget.check('json_digits', digits);
-  budget.keep(bytes + 96 * commas + 200 * colons + 300 * containers, bytes + 72 * escapes);
+  budget.check('memory_bytes', 2 * bytes + MEMORY.comma * commas + MEMORY.colon * colons + MEMORY.container * containers + MEMORY.escape * escapes);
 }
 
 module.exports = {
