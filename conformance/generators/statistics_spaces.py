@@ -251,7 +251,7 @@ def shared_attributes() -> Iterator[Vector]:
     both = expected_statistics(action_space=facts.discrete(2), observation_space=facts.discrete(2))
     yield rule.accepts("space-object-elsewhere", same, both, ASKED)
     parts = {"mean": doubles(1, 2), "var": doubles(3, 4), "count": 5.0}
-    rule = Rule("17.1", "or whose dict of attributes is also referred to elsewhere.")
+    rule = Rule("17.1", "So is one whose dict of attributes is also referred to elsewhere.")
     shared = pickled(obs_rms=Apply(RUNNING, (), Change("BUILD", parts), how="NEWOBJ"), metadata=parts)
     yield rule.refuses("norm-means-attributes-elsewhere", shared, TENSOR, ASKED)
     rule = Rule("17.1", "So is one whose dict of attributes is also referred to elsewhere (13.1).")
@@ -490,7 +490,7 @@ def forms() -> Iterator[Vector]:
         yield rule.accepts(f"space-binary-of-{name}", of(made), three, ASKED)
     grid = space("multi_binary", "MultiBinary", {**binary, "n": numbers("i8", 3, shape=(1, 1))})
     yield rule.accepts("space-binary-of-grid", of(grid), ABSENT, ASKED)
-    rule = Rule("17.5", "negative sizes, NaNs of a space with a sign or a payload.")
+    rule = Rule("17.5", "negative sizes, and NaNs of a space with a sign or a payload")
     below = space("multi_binary", "MultiBinary", {**binary, "n": -1, "_shape": (-1,)})
     yield rule.refuses("space-binary-below-zero", of(below), UNSUPPORTED, ASKED)
     for name, bits in {"negative": b"\0\0\xc0\xff", "payload": b"\1\0\xc0\x7f"}.items():
@@ -535,9 +535,7 @@ def other_values() -> Iterator[Vector]:
     ):  # fmt: skip
         kept = expected_statistics(facts.ARRAYS | {"old_reward": last}, old_reward="array")
         yield rule.accepts(f"norm-last-reward-{name}", pickled(**{attribute: last.tree()}), kept, ASKED)
-    rule = Rule(
-        "17.5", "A writer MUST refuse what these entries cannot represent exactly: complex observations and bounds"
-    )
+    rule = Rule("17.5", "complex observations and bounds")
     part = numbers("c16", 1, 2, shape=(1,))
     yield rule.refuses("norm-last-reward-complex", pickled(old_reward=part), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-last-observation-by-key-complex", pickled(old_obs={"a": part}), UNSUPPORTED, ASKED)
