@@ -353,7 +353,7 @@ def state_dicts() -> Iterator[Vector]:
 
 def named_tuples() -> Iterator[Vector]:
     one, held_one = jax_array((2,), 0.5, -1), expected.floats(0.5, -1)
-    rule = Rule("22.1", "A named tuple of optax is a dict of its fields, which are the arguments of NEWOBJ;")
+    rule = Rule("22.1", "They are the arguments of NEWOBJ, in this order;")
     for name, pair, fields in (
         ("adam", ("optax._src.transform", "ScaleByAdamState"), ("count", "mu", "nu")),
         ("amsgrad", ("optax._src.transform", "ScaleByAmsgradState"), ("count", "mu", "nu", "nu_max")),
@@ -367,7 +367,7 @@ def named_tuples() -> Iterator[Vector]:
             policy_optimizer=tagged_dict(actor_state=optimizer),
         )
         yield reads(rule, f"named-tuple-{name}", {"actor_state": state({}, opt_state=(node,))}, held)
-    rule = Rule("22.1", 'Anything else is "unsupported", as is a named tuple with more or fewer arguments.')
+    rule = Rule("22.1", 'with more or fewer arguments, the value is "unsupported".')
     for name, pair, count in (
         ("fewer-arguments", ("optax._src.transform", "ScaleByAdamState"), 2),
         ("more-arguments", ("optax._src.transform", "ScaleByAdamState"), 4),
