@@ -65,7 +65,7 @@ GENERATED: Final = {
         unicode_tables.list_nfkc, _UNICODE,
     ),
     "roles": Source(
-        ("5.4", "6.5", "6.6", "13"), "Known names, and what a pickle may do with each.", "sbformat/known",
+        ("5.4", "6.5", "6.6", "13", "22"), "Known names, and what a pickle may do with each.", "sbformat/known",
         table_sources.list_roles,
     ),
     "dangerous-names": Source(

@@ -35,7 +35,8 @@ def _list_kinds(known: Known) -> Iterator[tuple[str, Row]]:
     if known.is_plain or "slots" in uses:
         yield "plain object", {"attributes": list(known.attributes or ())}
     elif known.kind and known.new:
-        yield "object", {"role": known.kind}
+        fields = {"fields": list(known.attributes or ())} if known.kind == "named_tuple" else {}
+        yield "object", {"role": known.kind, **fields}
     if known.pair in TENSOR_CLASSES:
         yield "tensor class", {}
     if known.pair in QUANTIZATION_SCHEMES:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import expected
 from conformance.generators.build_objects import dtype
-from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_pth import Apply, Change, Name, Raw, dumps
 from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.carried import CLOUD
+from conformance.generators.carried import function as carried_function
 from conformance.generators.policies import CNN, change, read_agent, read_json, serialize
+from conformance.generators.scanning import document, scans
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -64,6 +67,8 @@ def vectors() -> Iterator[Vector]:
     yield from refused()
     yield from archives()
     yield from state_dicts()
+    yield from named_tuples()
+    yield from scanned()
 
 
 def predicted() -> Iterator[Vector]:
@@ -344,3 +349,84 @@ def state_dicts() -> Iterator[Vector]:
         array.args = (*array.args[:2], (1, shape, *array.args[2][2:]), array.args[3])  # type: ignore[index]
         made_zip, _ = archive(attributes={"actor_state": state({"a": array})})
         yield rule.refuses(f"sbx-array-of-{name}", made_zip, "unsupported", OTHER)
+
+
+def named_tuples() -> Iterator[Vector]:
+    one, held_one = jax_array((2,), 0.5, -1), expected.floats(0.5, -1)
+    rule = Rule("22.1", "They are the arguments of NEWOBJ, in this order;")
+    for name, pair, fields in (
+        ("adam", ("optax._src.transform", "ScaleByAdamState"), ("count", "mu", "nu")),
+        ("amsgrad", ("optax._src.transform", "ScaleByAmsgradState"), ("count", "mu", "nu", "nu_max")),
+        ("trace", ("optax.transforms._accumulation", "TraceState"), ("trace",)),
+        ("empty", ("optax._src.base", "EmptyState"), ()),
+    ):
+        node = Apply(Name(*pair), (one,) * len(fields), how="NEWOBJ")
+        optimizer = tagged_dict(step=3, opt_state={"list": [tagged_dict(**dict.fromkeys(fields, held_one))]})
+        held = dicts(
+            policy=tagged_dict(actor_state=tagged_dict(params={"dict": []})),
+            policy_optimizer=tagged_dict(actor_state=optimizer),
+        )
+        yield reads(rule, f"named-tuple-{name}", {"actor_state": state({}, opt_state=(node,))}, held)
+    rule = Rule("22.1", 'with more or fewer arguments, the value is "unsupported".')
+    for name, pair, count in (
+        ("fewer-arguments", ("optax._src.transform", "ScaleByAdamState"), 2),
+        ("more-arguments", ("optax._src.transform", "ScaleByAdamState"), 4),
+        ("unknown-name", ("optax._src.transform", "ScaleByMineState"), 3),
+    ):
+        node = Apply(Name(*pair), (one,) * count, how="NEWOBJ")
+        made_zip, _ = archive(attributes={"actor_state": state({}, opt_state=(node,))})
+        yield rule.refuses(f"sbx-named-tuple-{name}", made_zip, "unsupported", OTHER)
+
+
+INLINE: Final = Name("jax._src.api", "Inline")
+ARRAY: Final = Name("jax", "Array")
+TREE_MAP: Final = Name("jax.tree_util", "tree_map")
+OR: Final = Name("_operator", "or_")
+REDUCE: Final = Name("_functools", "reduce")
+NONE_TYPE: Final = Apply(Name("builtins", "type"), (None,))
+
+
+def beside_code(*values: object) -> list[object]:
+    """Values, and a function that no release of SB3 contains."""
+    return [Raw(carried_function(b"\x00").code), *values]
+
+
+def scanned() -> Iterator[Vector]:
+    rule = Rule("22.2", "The names of SBX 0.28 with jax 0.11 are known.")
+    for name in ("whole", "sac", "crossq"):
+        rules = ("carried-function", "odd-pickle", *(() if name == "whole" else ("unknown-name",)))
+        yield scans(rule, f"sbx-{name}", read_agent(f"sbx-{name}"), "code", *rules)
+
+    def judged(name: str, value: object, found: str, *rules: str) -> Vector:
+        policy = dumps(made(POLICY, {"attribute": value}), 4)
+        return scans(rule, f"sbx-{name}", document(policy, "policy"), found, *rules)
+
+    rule = Rule("22.2", "`auto`, `jax_early`, `jax_late`, `xla_early` or `xla_late`.")
+    for member in ("auto", "jax_early", "jax_late", "xla_early", "xla_late"):
+        yield judged(f"inline-{member.replace('_', '-')}", Apply(INLINE, (member,)), "clean")
+    for name, args in (("other-value", ("JAX_EARLY",)), ("new-members", ("auto", "A")), ("without-a-value", ())):
+        yield judged(f"inline-{name}", Apply(INLINE, args), "unknown", "unchecked-arguments")
+    changed = Apply(INLINE, ("auto",), Change("BUILD", {"x": 1}))
+    yield judged("inline-with-a-state", changed, "unknown", "unchecked-arguments")
+    rule = Rule("22.2", "is known if `TYPES` is a tuple of known names, types and None.")
+    code = ("carried-function",)
+    yield judged("union", beside_code(Apply(REDUCE, (OR, (ARRAY, NONE_TYPE, None)))), "code", *code)
+    for name, args in (
+        ("of-objects", (OR, (made(SQUASHED_ACTOR, {}), ARRAY))),
+        ("of-numbers", (OR, (1, 2))),
+        ("by-another-operator", (Name("_operator", "add"), (ARRAY, ARRAY))),
+        ("with-a-start", (OR, (ARRAY,), ARRAY)),
+        ("of-a-list", (OR, [ARRAY])),
+    ):
+        node = beside_code(Apply(REDUCE, args))
+        yield judged(f"union-{name}", node, "dangerous", *code, "called-name", "unchecked-arguments")
+    system = beside_code(Apply(REDUCE, (Name("os", "system"), ("true",))))
+    yield judged("reduce-of-a-harmful-name", system, "dangerous", *code, "dangerous-name", "unchecked-arguments")
+    rule = Rule("22.2", "known only in a pickle with a function by value: `name beside code` in `roles.json`.")
+    for name, value in {"array": ARRAY, "function": TREE_MAP}.items():
+        yield judged(f"{name}-beside-code", beside_code(value), "code", *code)
+        yield judged(f"{name}-alone", [value], "dangerous", "called-name")
+    called = beside_code(Apply(TREE_MAP, (1, 2)))
+    yield judged("call-of-a-function-of-jax", called, "dangerous", *code, "unknown-call", "unknown-name")
+    imported = beside_code(Apply(Name(CLOUD, "subimport"), ("optax.tree",)))
+    yield judged("module-of-optax", imported, "code", *code)

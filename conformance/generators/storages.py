@@ -268,6 +268,9 @@ def products() -> Iterator[Vector]:
     yield rule.accepts("geometry-product-2-to-58", geometry(below, (0, 0, 0)), held)
     for name, shape in {"2-to-59": (2**30, 0, 2**29), "2-to-64": (2**32, 2**32, 0), "one-size": (0, 2**62)}.items():
         yield rule.refuses(f"geometry-product-{name}", geometry(shape, (0,) * len(shape)), "tensor failure")
+    view = geometry((2**30, 2**29), (0, 0))
+    limit = f"expanded_items={2**60}"
+    yield rule.refuses("geometry-product-of-a-view", view, "tensor failure", "--limit", limit)
 
 
 def bounds() -> Iterator[Vector]:

@@ -891,7 +891,7 @@ HARMLESS_MODULES: Final = frozenset({
     "numpy", "torch", "gym", "gymnasium", "stable_baselines3", "sb3_contrib", "rl_zoo3", "math", "cmath", "random",
     "collections", "typing", "enum", "functools", "itertools", "copy", "warnings", "time", "datetime", "abc",
     "dataclasses", "numbers", "string", "statistics", "decimal", "fractions", "bisect", "heapq", "scipy",
-    "matplotlib", "optuna", "pandas", "tensorflow", "jax",
+    "matplotlib", "optuna", "pandas", "tensorflow", "jax", "optax",
 })  # fmt: skip
 """Packages whose import only defines names: a function in a file may use them, and has an issue of its own."""
 

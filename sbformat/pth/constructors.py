@@ -167,6 +167,8 @@ def dtype_of(value: object) -> str:
 
 # -- geometry (FORMAT.md 6.4) -------------------------------------------------------------------------
 
+_MOST_ITEMS: Final = INT64 // 16  # of the largest item
+
 
 def _strided(
     context: DecodeContext,
@@ -198,8 +200,8 @@ def _strided(
     context.tensors += 1
     context.items += numel
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
-    if not numel:
-        _check_empty(shape)
+    if not numel or numel >= _MOST_ITEMS:
+        _check_items(shape)
     elif offset + reach >= available:
         refuse(f"a tensor of shape {shape} at {offset} reaches element {offset + reach} of a storage of {available}")
     if numel > available and numel > _VIEW_TIMES_STORAGE * available:
@@ -217,12 +219,12 @@ def _gradient(dtype: str, requires_grad: object) -> bool:
     return learns
 
 
-def _check_empty(shape: tuple[int, ...]) -> None:
-    """Refuse an empty shape that numpy refuses: its other dimensions have too many items for its index type."""
-    extent = 16  # bytes of the largest item
+def _check_items(shape: tuple[int, ...]) -> None:
+    """Refuse a shape that numpy refuses: too many items for its index type, also if another dimension is empty."""
+    items = 1
     for size in shape:
-        extent *= size or 1
-    if extent >= INT64:
+        items *= size or 1
+    if items >= _MOST_ITEMS:
         refuse(f"a tensor of shape {shape} is too large for any memory")
 
 
@@ -428,7 +430,7 @@ def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:
         refuse("expected two tuples of the same length as shape and strides of a meta tensor, got other values")
     context.budget.spend("tensor_rank", len(shape))
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
-    _check_empty(sizes)
+    _check_items(sizes)
     return MetaTensor(name, sizes, steps, _gradient(name, requires_grad))
 
 

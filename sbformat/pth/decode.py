@@ -613,19 +613,24 @@ def _root(container: Container, *, takes_programs: bool) -> str:
         for name in _SPECIAL_RECORDS:
             if folded.get((root + name).casefold(), root + name) != root + name:
                 refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
-    if root + TORCHSCRIPT_RECORD in container and not takes_programs:
+    is_whole = root + PICKLE_RECORD in container and _find_version(container, root) is not None
+    if root + TORCHSCRIPT_RECORD in container and not (takes_programs and is_whole):
         _refuse_program()
     if root + PICKLE_RECORD not in container:
         refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root
 
 
+def _find_version(container: Container, root: str) -> str | None:
+    names = root + TORCH_VERSION_RECORD, root + TORCH_VERSION_RECORD_OLD
+    return next((name for name in names if name in container), None)
+
+
 def _byte_order(container: Container, root: str) -> str:
     """Check the format's version, and return the byte order; ``little`` if there is no record, as before torch 2.1."""
-    names = root + TORCH_VERSION_RECORD, root + TORCH_VERSION_RECORD_OLD
-    version = next((name for name in names if name in container), None)
+    version = _find_version(container, root)
     if version is None:
-        refuse(f"expected a record {quote(names[0])}")
+        refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
     text = bytes(container.read(version, limit="version_bytes")).removesuffix(b"\n")
     if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
         refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")

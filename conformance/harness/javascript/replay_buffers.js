@@ -5,7 +5,7 @@
 const { dtype } = require('./dtypes.js');
 const { pickleFailure, tensorFailure, unsupported } = require('./errors.js');
 const {
-  Arrays, areNames, checkDepth, integersOf, isDict, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, checkGiven, integersOf, isDict, nonZeros, readLonePickle, readObject,
 } = require('./objects.js');
 const { textSegment } = require('./paths.js');
 const { tagInteger } = require('./tags.js');
@@ -208,6 +208,7 @@ function describeReplayBuffer(bytes, budget) {
   if (!isBuffer(object)) unsupported('a pickle of something else');
   if (!areNames(object.pairs)) pickleFailure('the names of attributes are not distinct texts');
   checkDepth(root, budget);
+  checkGiven(root, budget, bytes.length);
   const { attributes, size, episodes } = readBuffer(object, new Arrays(budget), budget);
   return {
     replay_buffer: {

@@ -18,6 +18,7 @@ from sbformat.archive.entries import FileEntries
 from sbformat.archive.kinds import detect_kind
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import is_state_dict
+from sbformat.data import is_large
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.io.source import BytesSource
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
@@ -136,9 +137,19 @@ def _schedule(function: object) -> Any:
     return schedule and {"computed": [schedule.sample(step / 4) for step in (4, 3, 2, 1, 0)]}
 
 
+def _data(archive: sbformat.Archive) -> Any:
+    """The entry ``data``, of which a decoder leaves nothing out (FORMAT.md 3.4)."""
+    if is_large(archive.entries[DATA_ENTRY].size, archive.limits):
+        raw = archive.raw(DATA_ENTRY)
+        budget = Budget(archive.limits)
+        budget.grant(len(raw))
+        sbformat.data.decode(raw, budget)
+    return archive.data
+
+
 def _entry(archive: sbformat.Archive, name: str) -> Any:
     if name == DATA_ENTRY:
-        return json_value(archive.data)
+        return json_value(_data(archive))
     if name == VERSION_ENTRY:
         return {"version": archive.stable_baselines3_version}
     if name == SYSTEM_INFO_ENTRY:
@@ -177,9 +188,10 @@ def _plain(value: Any) -> Any:
 
 
 def _blob(archive: sbformat.Archive, key: str) -> dict[str, Any]:
-    if key not in archive.data:
-        raise MissingEntryError(key, present=archive.data, what="key of data")
-    value = archive.data[key]
+    data = _data(archive)
+    if key not in data:
+        raise MissingEntryError(key, present=data, what="key of data")
+    value = data[key]
     if not isinstance(value, sbformat.Serialized):
         raise MissingEntryError(key, what="pickle")
     made = decode_pickle(value.pickle, Budget(archive.limits))

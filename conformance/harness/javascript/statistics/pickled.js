@@ -206,11 +206,11 @@ function readLone({ library }, root, reader) {
 /** Settings and arrays of a pickle. */
 function readPickledStatistics(bytes, budget) {
   const root = readLonePickle(bytes, budget);
-  checkDepth(root, budget);
-  checkGiven(root, budget, bytes.length);
   const object = readObject(root);
   const type = CLASSES.get(object?.className) ?? unsupported('a pickle of something else');
   if (!areNames(object.pairs)) pickleFailure('the names of attributes are not distinct texts');
+  checkDepth(root, budget);
+  checkGiven(root, budget, bytes.length);
   if (classOf(root) === null) unsupported('an attribute that is not listed');
   const reader = new Reader(budget);
   const settings = type.name === MEANS ? readLone(type, root, reader) : readWhole(type, object.pairs, reader);
