@@ -55,8 +55,8 @@ class Limits(Record):
     22 MB)."""
     ratio: int = 200
     """Uncompressed size / compressed size, rounded up, if the uncompressed size is above 1 MiB: of one deflated member,
-    and of all members inflated so far together; and of the parts of one member that are inflated again (largest real:
-    16)."""
+    and of all members inflated so far together. The same applies to all bytes to which a reader inflates one member
+    again (largest real: 16)."""
     version_bytes: int = 4 * _KIB
     """``_stable_baselines3_version``; torch's ``version`` and ``byteorder`` (largest real: 6 bytes)."""
     system_info_bytes: int = _MIB

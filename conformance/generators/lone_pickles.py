@@ -124,7 +124,7 @@ def others() -> Iterator[Vector]:
     yield rule.refuses("lone-pickle-twice", whole * 2, PICKLE, ASKED)
     yield rule.refuses("lone-pickle-cut", whole[:-1], PICKLE, ASKED)
     yield rule.refuses("lone-pickle-opcode", whole[:-1] + b"\xff.", PICKLE, ASKED)
-    unasked = Rule("1.3", "bare pickle: unsupported, unless read by sections 1.1 and 16 to 18.")
+    unasked = Rule("1.3", "`.npz`, bare pickle: unsupported.")
     yield unasked.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
     rule = Rule(
         "16.3",

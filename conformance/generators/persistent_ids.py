@@ -42,7 +42,7 @@ def after(discarded: object, tree: object, pop: bytes = b"0", *, mark: bytes = b
 
 
 def popped() -> Iterator[Vector]:
-    rule = Rule("6.3", "A persistent id is checked when PERSID or BINPERSID is executed, also if its value is popped")
+    rule = Rule("6.3", "Every persistent id of the pickle is checked, also if its value is popped")
     whole = tensor(storage(8), (8,))
     two = {**DATA, "1": EIGHT}
     for name, other in {
@@ -67,7 +67,11 @@ def popped() -> Iterator[Vector]:
 
 
 def in_attributes() -> Iterator[Vector]:
-    rule = Rule("6.3", "or is part of an attribute (6.5): torch opens the storage at that moment.", "attributes")
+    rule = Rule(
+        "6.3",
+        "or is part of an attribute (6.5): torch opens the storage when PERSID or BINPERSID is executed.",
+        "attributes",
+    )
     two = {**DATA, "1": EIGHT}
 
     def held(value: object) -> bytes:

@@ -71,7 +71,7 @@ def pickle_record() -> Iterator[Vector]:
     yield rule.accepts("record-data-pkl-last", in_folder({**last, "data.pkl": dumps(TREE)}), HELD)
     for name, pickle in {
         "empty": b"",
-        "cut": dumps(TREE)[:-1],
+        "cut": dumps({})[:-1],
         "with-bytes-behind": dumps({}) + b"\n",
         "with-a-pickle-behind": dumps({}) + dumps({}),
         "broken": b"\x80\x02\xff.",
@@ -121,6 +121,7 @@ def other_records() -> Iterator[Vector]:
         "pickle": {"extra/hook.pkl": b"\x80\x02cposix\n_exit\nK\x01\x85R."},
         "zip": {"extra/model.pth": inner},
         "data-pkl-below": {"extra/data.pkl": b"no pickle"},
+        "folders": {"": b"", "data/": b"", "data.pkl/": b"", ".data/": b""},
     }.items():
         yield rule.accepts(f"record-other-{name}", in_folder({**records(TREE, DATA), **more}), HELD)
 
@@ -174,6 +175,11 @@ def folded_names() -> Iterator[Vector]:
     upper = {**records({"w": floats((8,), "KEY")}, {"KEY": EIGHT}), "Notes": b""}
     yield rule.accepts("record-folded-alone", in_folder(upper), HELD)
 
+    rule = Rule("6.1", "(`data/<key>` is not such a name)")
+    yield rule.accepts("record-folded-data", in_folder({**records(TREE, DATA), "DATA/1": b""}), HELD)
+    yield rule.refuses(
+        "record-folded-data-of-a-tensor", in_folder({**records(TREE), "DATA/0": EIGHT}), "tensor failure"
+    )
     rule = Rule("6.1", "no record may differ from one of the names above only in case")
     shouted = {**records({}, version=None), "VERSION": b"3\n"}
     yield rule.refuses("record-folded-version", in_folder(shouted), "tensor failure")
@@ -215,6 +221,8 @@ def byte_orders() -> Iterator[Vector]:
     rule = Rule("6.2", "`byteorder` is exactly `little` or `big`")
     yield rule.accepts("record-byteorder-little", pth(TREE, DATA), HELD)
     big = struct.pack(">8f", *range(8))
+    yield rule.accepts("record-byteorder-big-without-storages", pth({}, byte_order=b"big"), EMPTY)
+    yield rule.accepts("record-byteorder-big-unused", pth({}, {"0": big}, byte_order=b"big"), EMPTY)
     yield rule.accepts("record-byteorder-big", pth(TREE, {"0": big}, byte_order=b"big"), HELD, features=("big-endian",))
     for name, order in {
         "empty": b"",

@@ -98,7 +98,7 @@ def zips() -> Iterator[Vector]:
     without = expected.archive({"parameters": expected.ordered_dict(BOTH)}, "sb2-zip")
     yield rule.accepts("sb2-zip-without-data", agent(data=None), without, ASKED)
     yield rule.refuses("sb2-zip-data-broken", agent(data=b"{"), DATA, ASKED)
-    unasked = Rule("1.3", "Stable Baselines 2 zip: unsupported, unless read by section 16.")
+    unasked = Rule("1.3", "Stable Baselines 2 zip: unsupported.")
     yield unasked.refuses("sb2-zip-not-asked-for", agent(), UNSUPPORTED)
     rule = Rule("16.1", "It satisfies section 2 with the path rules of 2.6, as an SB3 archive does")
     yield rule.refuses("sb2-zip-path", agent(**{"../x": b""}), CONTAINER, ASKED)

@@ -253,7 +253,7 @@ OTHER: Final = "--other-formats"
 
 
 def archives() -> Iterator[Vector]:
-    rule = Rule("1.1", "A reader SHOULD read the four forms in which archives are found:")
+    rule = Rule("1.1", "A reader SHOULD read the forms in which archives are found:")
     made_zip, held = archive(attributes={"actor_state": state({})})
     entries = {"data": held, "_stable_baselines3_version": VERSION}
     yield rule.accepts("form-zip-of-sbx", made_zip, expected.archive(entries))

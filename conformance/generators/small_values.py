@@ -204,7 +204,7 @@ def devices() -> Iterator[Vector]:
 def names() -> Iterator[Vector]:
     rule = Rule(
         "6.6",
-        "`torch.serialization._get_layout` (name, with or without `torch.`); global `torch.strided`, `torch.sparse_*` -> layout",
+        "`torch.serialization._get_layout` (name, with or without `torch.`); global `torch.strided`, `torch.sparse_coo`",
     )
     called = Apply(GET_LAYOUT, ("torch.sparse_csr",))
     yield accepts(rule, "layout-called", called, {"layout": "sparse_csr"})

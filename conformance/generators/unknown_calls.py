@@ -76,6 +76,8 @@ def unknown_tensors() -> Iterator[Vector]:
         yield rule.refuses(f"unknown-call-{name}", pth(call, DATA), "unsupported")
         yield rule.refuses(f"unknown-call-{name}-in-a-parameter", pth(parameter(call), DATA), "unsupported")
     unknown = UNKNOWN["of-the-future"]
+    in_place = Rule("6.5", "So is an unknown call in place of a storage.")
+    yield in_place.refuses("unknown-call-as-a-storage", pth(tensor(unknown, (8,)), DATA), FAILURE)
     for name, parts in {"indices": (unknown, VALUES, SIZES), "values": (INDICES, unknown, SIZES)}.items():
         made = pth(Apply(REBUILD_SPARSE, (layout(), parts)), SPARSE)
         yield rule.refuses(f"unknown-call-as-{name}", made, "unsupported", features=("sparse",))
@@ -96,7 +98,8 @@ def known_calls() -> Iterator[Vector]:
         "ordered-dict": ordered(),
         "set": Apply(SET, ()),
     }.items():
-        yield rule.refuses(f"known-call-{name}-in-a-parameter", pth(parameter(call)), FAILURE)
+        features = ("numpy-values",) if name == "dtype-of-numpy" else ()
+        yield rule.refuses(f"known-call-{name}-in-a-parameter", pth(parameter(call)), FAILURE, features=features)
     yield rule.refuses("known-call-global-in-a-parameter", pth(parameter(REBUILD_V2)), FAILURE)
     rule = Rule("6.6", "A `numpy.dtype` by itself is unsupported, and in place of a tensor an error.", "numpy-values")
     for name, dtype in {"plain": Apply(DTYPE, ("f8",)), "built": dtype_of("f8"), "wrong": Apply(DTYPE, EXIT)}.items():
@@ -129,7 +132,7 @@ def other_globals() -> Iterator[Vector]:
     yield rule.refuses("changed-global-scheme", scheme, FAILURE, features=("quantized",))
     ndarray = Apply(matrix.func, (changed(Name("numpy", "ndarray")), (0,), b"b"), *matrix.changes)
     yield rule.refuses("changed-global-class-of-arrays", pth(ndarray), FAILURE, features=("numpy-values",))
-    rule = Rule("6.6", "A global that is changed is another global.")
+    rule = Rule("6.6", "A global that is changed is another global")
     for name, value in {
         "dtype": changed(Name("torch", "float32")),
         "layout": changed(Name("torch", "strided")),

@@ -95,7 +95,11 @@ def keys() -> Iterator[Vector]:
         "tuple-of-8": tuple(range(8)),
     }.items():
         yield accepts(rule, f"key-{name}", Pairs((key, 1)), {"dict": [[expected.plain(key), 1]]})
-    rule = Rule("6.6", "A call of `_codecs.encode` with arguments other than those above is such a node.")
+    changed = Apply(ENCODE, ("a", "latin1"), Change("BUILD", {}))
+    rule = Rule("6.6", "A call of `_codecs.encode` that is changed")
+    for name, key in {"changed": changed, "changed-in-a-tuple": (changed,)}.items():
+        yield refuses(rule, f"key-encoded-{name}", Pairs((key, 1)), "unsupported")
+    rule = Rule("6.6", "or whose arguments are other than those above, is such a node.")
     for name, arguments in {
         "nothing": (), "text": ("a",), "utf-8": ("a", "utf-8"), "bytes": (b"a", "latin1"), "three": ("a", "latin1", "x"),
     }.items():  # fmt: skip
@@ -118,6 +122,10 @@ def keys() -> Iterator[Vector]:
     yield refuses(
         rule, "key-list-of-an-ordered-dict", ordered(None) and Apply(ORDERED_DICT, (), Change("SETITEMS", [[], 1]))
     )
+
+    long = ("k" * 1025,)
+    rule = Rule("6.6", "tuples of at most 8 of these values and texts (of any length)")
+    yield accepts(rule, "key-tuple-of-a-long-text", Pairs((long, 1)), {"dict": [[expected.plain(long), 1]]})
 
     rule = Rule("6.6", "text, at most `tensor_name_bytes` of UTF-8")
     key = "é" * 4

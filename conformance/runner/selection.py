@@ -41,10 +41,16 @@ def is_selected(vector: Vector, options: argparse.Namespace) -> bool:
     """Say whether a vector matches ``--only``, ``--level``, ``--feature`` and ``--section``."""
     return (
         options.only in vector["name"]
-        and (options.level is None or ("level" in vector and vector["level"] <= options.level))
+        and (options.level is None or is_within(vector, options.level, options.feature))
         and (not options.feature or bool(set(list_features(vector)) & set(options.feature)))
         and (not options.section or any(f"{vector['section']}.".startswith(f"{one}.") for one in options.section))
     )
+
+
+def is_within(vector: Vector, level: int, named: Sequence[str]) -> bool:
+    """Say whether a level has all features of a vector, except those named that are independent of the levels."""
+    levels = {name: read_features()[name].level for name in list_features(vector)}
+    return all(own <= level if own is not None else name in named for name, own in levels.items())
 
 
 def print_features(vectors: Sequence[Vector]) -> None:

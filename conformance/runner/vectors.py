@@ -62,15 +62,12 @@ def list_features(vector: Vector) -> list[str]:
 def list_implementations(vector: Vector) -> list[str]:
     """Return the folders of ``harness`` that have all features of a vector, and an encoder if it is for one."""
     features = read_features()
-    able = [name for name in features["core"].implementations if vector["kind"] != "encode" or _has_encoder(name)]
+    needed = [*list_features(vector), *(["canonical"] if vector["kind"] == "encode" else [])]  # encoders have it
     return [
-        name for name in able if all(name in features[feature].implementations for feature in list_features(vector))
+        name
+        for name in features["core"].implementations
+        if all(name in features[feature].implementations for feature in needed)
     ]
-
-
-@cache
-def _has_encoder(implementation: str) -> bool:
-    return any(name.startswith("encode.") for name in os.listdir(os.path.join(CONFORMANCE, "harness", implementation)))
 
 
 def list_sections(folder: str = FOLDER) -> list[str]:

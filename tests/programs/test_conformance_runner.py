@@ -481,11 +481,15 @@ def test_vectors_are_selected_by_feature_and_section() -> None:
     assert names() == expect(lambda *_: True)
     assert names("--feature", "sparse", "--feature", "core") == expect(lambda _, needs: needs & {"sparse", "core"})
     assert names("--section", "1") == expect(lambda vector, _: vector["section"].split(".")[0] == "1")
-    assert names("--level", "0") == expect(lambda _, needs: needs == {"core"})
+    assert names("--level", "0") == expect(lambda _, needs: needs <= {"core", "unicode-names"})
     assert names("--level", "1", "--section", "6") == expect(
-        lambda vector, needs: needs <= {"core", "torch-zip"} and vector["section"].startswith("6.")
+        lambda vector, needs: needs <= {"core", "torch-zip", "unicode-names"} and vector["section"].startswith("6.")
     )
     assert names("--level", "3") > names("--level", "2") > names("--level", "1")
+    assert names("--level", "0", "--feature", "limits") == expect(lambda _, needs: needs == {"limits"})
+    assert names("--level", "1", "--feature", "limits", "--feature", "pickle-tree") == expect(
+        lambda _, needs: needs & {"limits", "pickle-tree"} and needs <= {"limits", "pickle-tree", "torch-zip"}
+    )
     assert names("--section", "6.5", "--feature", "sparse") == expect(
         lambda vector, needs: vector["section"] == "6.5" and "sparse" in needs
     )
@@ -582,6 +586,25 @@ def test_a_decoder_has_the_features_that_are_declared_for_it(name: str) -> None:
         "canonical",
         *lacking,
     }
+
+
+def test_the_runner_needs_no_folder_of_the_harness(tmp_path: Path) -> None:
+    left_out = shutil.ignore_patterns("harness", "generators", "__pycache__")
+    shutil.copytree(HERE, tmp_path / "conformance", ignore=left_out)
+    decoder = shlex.join([sys.executable, str(HERE / "harness" / "python" / "decode.py")])
+    words = [
+        sys.executable,
+        str(tmp_path / "conformance" / "run.py"),
+        "--decoder",
+        decoder,
+        "--section",
+        "12",
+        "--every",
+        "9",
+    ]
+    done = subprocess.run(words, check=False, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " for an encoder, and there is none" in done.stdout
 
 
 def test_a_feature_of_an_encoder_is_declared_for_folders_with_an_encoder() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from conformance.runner.selection import is_within
 from conformance.runner.vectors import read_vectors
 from tests.helpers.bundled import ROOT
 from tests.helpers.site_hooks import load_hook
@@ -37,6 +38,14 @@ def test_the_pages_have_every_sentence_that_vectors_of_their_level_quote(level: 
     assert [name for name in missing if find_section(name) not in OTHER_SECTIONS] == []
 
 
+@pytest.mark.parametrize("level", HOOK.LEVELS.values())
+def test_the_pages_have_what_the_vectors_of_limits_quote(level: int) -> None:
+    text = normalize_spaces(" ".join(text for page, text in PAGES.items() if HOOK.LEVELS[page] <= level))
+    vectors = [v for v in read_vectors(()) if "limits" in v.get("features", ()) and is_within(v, level, ["limits"])]
+    assert len(vectors) > 60
+    assert [v["name"] for v in vectors if normalize_spaces(v["sentence"]) not in text] == []
+
+
 def find_section(name: str) -> str:
     """Return the section of a vector."""
     return next(v["section"] for v in read_vectors(()) if v["name"] == name)
@@ -44,8 +53,8 @@ def find_section(name: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_the_pages_select_vectors(page: str) -> None:
-    commands = set(re.findall(r"--level \d(?: --section [\d.]*\d)*", PAGES[page]))
-    assert len(commands) > 2
+    commands = set(re.findall(r"--level \d(?: --section [\d.]*\d| --feature [a-z-]+)*", PAGES[page]))
+    assert len(commands) > 3
     for command in commands:
         arguments = [sys.executable, "conformance/run.py", "--list", *command.split()]
         run = subprocess.run(arguments, cwd=ROOT, check=False, text=True, capture_output=True)
