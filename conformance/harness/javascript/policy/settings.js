@@ -5,6 +5,7 @@
 const { readValues } = require('../data.js');
 const { readWholePickle } = require('../opcodes.js');
 const { asciiText } = require('../pickle_text.js');
+const { Float } = require('../tags.js');
 const { PlainValues } = require('./plain.js');
 
 /** The value of a pickle. */
@@ -15,7 +16,7 @@ function readPickled(bytes, budget) {
 /** A tagged value of JSON as a plain one; objects are Maps. */
 function plainJson(value) {
   if (value === null || typeof value !== 'object') return value;
-  if (value.float !== undefined) return Buffer.from(value.float, 'hex').readDoubleBE();
+  if (value.float !== undefined) return new Float(Buffer.from(value.float, 'hex'));
   if (value.int !== undefined) return Number.parseInt(value.int, 16);
   if (value.list !== undefined) return value.list.map(plainJson);
   return new Map(value.dict.map(([key, part]) => [key, plainJson(part)]));
@@ -25,6 +26,10 @@ class Settings {
   constructor(bytes, budget) {
     this.budget = budget;
     this.values = readValues(bytes, budget);
+  }
+
+  has(key) {
+    return this.values.has(key);
   }
 
   get(key) {
