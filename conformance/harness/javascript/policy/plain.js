@@ -75,41 +75,42 @@ function readPartial(state) {
 
 class PlainValues {
   constructor(budget, size) {
-    this.budget = budget;
     this.values = new Values(null, budget, size);
     this.done = new Map(); // by identity
   }
 
-  convert(value, depth = 0) {
+  convert(value) {
     if (value === null || typeof value === 'boolean' || typeof value === 'string' || Buffer.isBuffer(value)) return value;
     if (value instanceof Float) return value;
     if (typeof value === 'bigint') return Number(value);
-    this.budget.check('value_depth', depth);
-    if (!this.done.has(value)) this.done.set(value, this.read(value, depth + 1));
+    if (!this.done.has(value)) {
+      this.done.set(value, new Unknown()); // in a value that contains itself
+      this.done.set(value, this.read(value));
+    }
     return this.done.get(value);
   }
 
-  read(value, depth) {
-    const convertAll = () => value.items.map((item) => this.convert(item, depth));
+  read(value) {
+    const convertAll = () => value.items.map((item) => this.convert(item));
     if (value instanceof Tuple) return Object.assign(convertAll(), { isTuple: true });
     if (value instanceof List) return convertAll();
-    if (value instanceof Dict) return this.map(value.pairs, depth);
+    if (value instanceof Dict) return this.map(value.pairs);
     if (value instanceof Global) return new Reference(`${value.module}.${value.name}`);
-    return value instanceof Call ? this.call(value, depth) : new Unknown();
+    return value instanceof Call ? this.call(value) : new Unknown();
   }
 
-  map(pairs, depth) {
-    return new Map(pairs.map(([key, value]) => [key, this.convert(value, depth)]));
+  map(pairs) {
+    return new Map(pairs.map(([key, value]) => [key, this.convert(value)]));
   }
 
-  call(value, depth) {
+  call(value) {
     const callable = nameOf(value.callable);
     if (callable === null) return new Unknown();
     const name = `${callable.module}.${callable.name}`;
     const found = this.readNumpy(value, callable);
     if (found !== null) return found;
-    if (name === 'collections.OrderedDict') return this.map(value.changes.filter(({ kind }) => kind === 'SETITEMS').flatMap(({ values }) => values), depth);
-    return this.object(value, name, depth);
+    if (name === 'collections.OrderedDict') return this.map(value.changes.filter(({ kind }) => kind === 'SETITEMS').flatMap(({ values }) => values));
+    return this.object(value, name);
   }
 
   /** A scalar or an array of numpy, or null. What FORMAT.md 6.6 does not allow is not known. */
@@ -127,9 +128,9 @@ class PlainValues {
   }
 
   /** An object that has only a state: a dict, or that of a partial. */
-  object(value, name, depth) {
+  object(value, name) {
     if (value.changes.length !== 1) return new Unknown();
-    const state = this.convert(value.changes[0].values, depth);
+    const state = this.convert(value.changes[0].values);
     if (name === 'functools.partial') return readPartial(state);
     return state instanceof Map ? new Instance(name, state) : new Unknown();
   }

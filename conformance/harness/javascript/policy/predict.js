@@ -178,6 +178,7 @@ function buildForReleases({ releases, ...described }, makeWeights) {
 function predict(entries, options, budget) {
   const given = options.predict;
   const bytes = (entries.get(POLICY) ?? missing('there is no policy.pth'))();
+  budget.limits.set('leaves', Infinity); // which counts values that are listed
   const tag = unwrap(decodeStateDict(bytes, budget, options), budget);
   const makeWeights = () => new Weights(tag, budget);
   const described = entries.has(DATA) ? describeArchive(entries, budget) : describeWeights(makeWeights(), given);

@@ -3,6 +3,7 @@
 // The values of `data` that a policy depends on, as plain values.
 
 const { readValues } = require('../data.js');
+const { checkDepth, checkGiven } = require('../objects.js');
 const { readWholePickle } = require('../opcodes.js');
 const { asciiText } = require('../pickle_text.js');
 const { Float } = require('../tags.js');
@@ -10,7 +11,10 @@ const { PlainValues } = require('./plain.js');
 
 /** The value of a pickle. */
 function readPickled(bytes, budget) {
-  return new PlainValues(budget, bytes.length).convert(readWholePickle(bytes, budget, asciiText).result);
+  const root = readWholePickle(bytes, budget, asciiText).result;
+  checkDepth(root, budget);
+  checkGiven(root, budget, bytes.length);
+  return new PlainValues(budget, bytes.length).convert(root);
 }
 
 /** A tagged value of JSON as a plain one; objects are Maps. */
