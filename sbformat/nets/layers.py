@@ -508,6 +508,7 @@ def _softmax(scope: Scope, spec: Spec, x: Value) -> Value:
 
 def _gelu(scope: Scope, spec: Spec, x: Value) -> Value:
     add, constant = scope.add, scope.constant
+    spec.require("none or tanh as approximate", is_true=spec.arguments.get("approximate", "none") in ("none", "tanh"))
     if spec.arguments.get("approximate", "none") == "tanh":
         cube = add("Mul", add("Mul", x, x), x)
         inner = add("Add", x, add("Mul", cube, constant(0.044715)))

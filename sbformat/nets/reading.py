@@ -124,7 +124,9 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
             kwargs = decode_value(archive, KWARGS)
             if not isinstance(kwargs, dict) or any(type(name) is not str for name in kwargs):
                 raise unknown_value_error(kwargs, KWARGS, "a dict of arguments")
-        except UnsupportedError:
+        except NetworkError:
+            raise
+        except SbformatError:
             if KWARGS not in replaced:  # the caller may replace arguments that are not understood
                 raise
             kwargs = {}
@@ -147,7 +149,9 @@ def decode_value(archive: Archive, key: str) -> Any:
     try:
         return archive.derive(f"decoded {key}", lambda: archive.decode(key))
     except SbformatError as error:
-        raise UnsupportedError(f"{key} cannot be decoded: {error.message}", entry=DATA_ENTRY) from None
+        error.message = f"{key} cannot be decoded: {error.message}"
+        error.entry = error.entry or DATA_ENTRY
+        raise
 
 
 def read_policy_class(archive: Archive) -> Pair:

@@ -482,10 +482,7 @@ class SACActor(Module):
             arguments.require_number("log_std_init")
             noise_layers, seen = make_noise_layers(agent, activation, features, latent)
             self.log_std: Tensor | Linear = Tensor((seen, size))
-            value = arguments.values.get("clip_mean", 2.0)
-            if not isinstance(value, (int, float)):
-                raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
-            self.clips_mean = value > 0.0
+            self.clips_mean = arguments.number("clip_mean", 2.0) > 0.0
         self.features_extractor = extractor
         self.latent_pi = Sequential(layers)
         if noise_layers is not None:

@@ -51,8 +51,9 @@ def _check_names(archive: Archive) -> Iterator[Problem]:
         yield from check(archive)
     except (UnsupportedError, LimitError) as error:
         yield Problem(entry, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
-    except SbformatError:  # check_readable reports entries that cannot be decoded
-        return
+    except SbformatError as error:
+        if error.entry == DATA_ENTRY:  # check_readable reports other entries that cannot be decoded
+            yield Problem(entry, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
 
 
 def check_sbx_network(archive: Archive) -> Iterator[Problem]:

@@ -3,6 +3,8 @@
 // Activations of torch.nn (POLICIES.md 19.5), as functions of vectors.
 
 const { unsupported } = require('../errors.js');
+const { Float } = require('../tags.js');
+const { readSize, refuse } = require('./arguments.js');
 const { Partial, Reference } = require('./plain.js');
 
 const each = (make) => (args) => {
@@ -51,7 +53,7 @@ function logSoftmax(vector) {
 
 const [ALPHA, GAMMA] = [1.6732632423543772, 1.0507009873554805];
 const same = () => (vector) => vector;
-const SOFTMAX = { dim: -1 };
+const SOFTMAX = { dim: null };
 
 // A function of the arguments that torch computes with, and these in their order, with their defaults.
 const ACTIVATIONS = new Map(Object.entries({
@@ -88,8 +90,10 @@ const ACTIVATIONS = new Map(Object.entries({
   'flatten.Flatten': [same],
 }));
 const MODULES = 'torch.nn.modules.';
-const PRELU = `${MODULES}activation.PReLU`;
+const PRELU = 'activation.PReLU';
+const VECTORS_ALONE = new Set(['activation.GLU', 'activation.Softmax2d']); // need something else than a vector of features
 const AXES = [null, 1, -1];
+const LARGEST = 3.4028234663852886e38; // of float32
 
 // Arguments that torch does not compute with.
 const REFUSED = new Map(Object.entries({
@@ -97,28 +101,44 @@ const REFUSED = new Map(Object.entries({
   'activation.Softshrink': ({ lambd }) => !(lambd >= 0 && Number.isFinite(lambd)),
   'activation.CELU': ({ alpha }) => alpha === 0,
   'activation.RReLU': ({ lower, upper }) => !(lower <= upper && Number.isFinite(upper - lower)),
+  'activation.GELU': ({ approximate }) => !['none', 'tanh'].includes(approximate),
   'activation.Softmax': ({ dim }) => !AXES.includes(dim),
   'activation.LogSoftmax': ({ dim }) => !AXES.includes(dim),
   'activation.Softmin': ({ dim }) => !AXES.includes(dim),
 }));
 
-/** Make an activation from `activation_fn`: a function of (weights, module) that returns a function of a vector. */
+/** A PReLU, which has a slope for each feature, or one for all. */
+function prelu(count) {
+  return (weights, module, width) => {
+    const slopes = weights.take(`${module}.weight`, [count]);
+    if (count !== 1 && count !== width) unsupported('a PReLU of another number of features');
+    return (vector) => vector.map((item, at) => leaky(slopes[count === 1 ? 0 : at])(item));
+  };
+}
+
+/** An argument: a number of float32, or what is not a number. */
+function toArgument(value, fallback) {
+  const item = value instanceof Float || typeof value === 'boolean' ? Number(value.number ?? value) : value;
+  if (typeof fallback !== 'number') return item;
+  if (typeof item !== 'number') unsupported('an argument of an activation is not a number');
+  if (Math.abs(item) > LARGEST && Number.isFinite(item)) unsupported('an argument of an activation does not fit float32');
+  return item;
+}
+
+/** Make an activation from `activation_fn`: a function of (weights, module, width) that returns a function of a vector. */
 function readActivation(value) {
   const { callable, positional, keywords } = value instanceof Partial ? value : new Partial(value, [], new Map());
-  if (!(callable instanceof Reference)) unsupported('an unknown activation');
-  if (callable.name === PRELU) {
-    return (weights, module) => {
-      const [slope] = weights.take(`${module}.weight`, [1]);
-      return (vector) => vector.map(leaky(slope));
-    };
-  }
+  if (!(callable instanceof Reference)) refuse(callable, 'activation_fn');
   const name = callable.name.replace(MODULES, '');
-  const [make, defaults] = ACTIVATIONS.get(name) ?? unsupported('an unknown activation');
-  const given = new Map(Object.entries(defaults ?? {}));
-  [...given.keys()].forEach((word, at) => at < positional.length && given.set(word, positional[at]));
-  const args = Object.fromEntries([...given, ...keywords]);
-  if (REFUSED.get(name)?.(args)) unsupported('an activation with arguments that torch does not compute with');
-  return () => make(args);
+  if (name === PRELU) return prelu(readSize(keywords.get('num_parameters') ?? positional[0] ?? 1, 'num_parameters'));
+  if (VECTORS_ALONE.has(name)) return () => unsupported('an activation of something else than a vector');
+  const [make, defaults = {}] = ACTIVATIONS.get(name) ?? unsupported('an unknown activation');
+  return () => {
+    const given = new Map([...Object.keys(defaults).slice(0, positional.length).map((word, at) => [word, positional[at]]), ...keywords]);
+    const args = Object.fromEntries(Object.entries(defaults).map(([word, fallback]) => [word, given.has(word) ? toArgument(given.get(word), fallback) : fallback]));
+    if (REFUSED.get(name)?.(args)) unsupported('an activation with arguments that torch does not compute with');
+    return make(args);
+  };
 }
 
 module.exports = {

@@ -12,11 +12,10 @@ const { product } = require('./spaces.js');
 const ITEMS_OF_A_NODE = 1024;
 const ITEMS_OF_A_LAYER = 8192;
 const ITEMS_OF_A_PART = 64;
-const TARGETS = /^(q_net|quantile_net|actor|critic)_target\./;
-const ALIASES = /^(pi_|vf_)?features_extractor\./;
 
 class Weights {
   constructor(tag, budget) {
+    this.charged = 0;
     this.tensors = new Map(tag.dict.map(([name, { tensor }]) => [name, tensor]));
     this.used = new Set();
     this.budget = budget;
@@ -43,7 +42,8 @@ class Weights {
   }
 
   charge(items) {
-    this.budget.charge('policy_items', items + ITEMS_OF_A_NODE);
+    this.charged += items + ITEMS_OF_A_NODE;
+    this.budget.check('policy_items', this.charged);
   }
 
   /** Check a number of layers, before any is made (FORMAT.md 8.1). */
@@ -57,15 +57,16 @@ class Weights {
     return count;
   }
 
-  /** Check that every tensor is used, or is another name or a copy of one that is. */
-  finish() {
-    for (const [name, { shape }] of this.tensors) {
-      if (this.used.has(name)) continue;
-      const original = [...this.used].find((used) => (TARGETS.test(name) && used === name.replace('_target', ''))
-        || (ALIASES.test(name) && ALIASES.test(used) && used.replace(ALIASES, '') === name.replace(ALIASES, '')));
-      if (original === undefined) invalid(`the policy has no tensor ${quoted(name)}`);
-      this.check(original, shape);
+  /** Check that the tensors that are used have these copies, if `areNeeded`, and that there are no others. */
+  finish(copiesOf, areNeeded) {
+    const expected = new Set(this.used);
+    for (const name of this.used) {
+      for (const copy of copiesOf(name)) {
+        expected.add(copy);
+        if (areNeeded || this.tensors.has(copy)) this.check(copy, this.tensors.get(name).shape);
+      }
     }
+    for (const name of this.tensors.keys()) if (!expected.has(name)) invalid(`the policy has no tensor ${quoted(name)}`);
   }
 }
 
@@ -108,11 +109,10 @@ function mlp(weights, module, inputs, sizes, { activation, outputs = null, hasBi
   };
   const normalize = () => epsilon !== null && add((name) => renormalization(weights, name, width, epsilon));
   for (const size of sizes) {
-    if (!Number.isInteger(size) || size < 1) invalid('the size of a layer is not a positive integer');
     normalize();
     add((name) => linear(weights, name, width, size, hasBias));
     width = size;
-    add((name) => activation(weights, name));
+    add((name) => activation(weights, name, size));
   }
   if (outputs !== null || sizes.length > 0) normalize();
   if (outputs !== null) add((name) => linear(weights, name, width, outputs, hasBias));
@@ -122,6 +122,7 @@ function mlp(weights, module, inputs, sizes, { activation, outputs = null, hasBi
 // -- images
 
 const CONVOLUTIONS = [[0, 32, 8, 4], [2, 64, 4, 2], [4, 64, 3, 1]]; // number, filters, kernel, stride
+const OLD_FILTERS = 32; // of the last, before 0.8
 
 function convolution(weights, module, [channels, height, width], filters, kernel, stride) {
   const [rows, columns] = [height, width].map((size) => Math.floor((size - kernel) / stride) + 1);
@@ -149,10 +150,10 @@ function convolution(weights, module, [channels, height, width], filters, kernel
   return { run, shape: [filters, rows, columns] };
 }
 
-function natureCnn(weights, module, shape, features) {
+function natureCnn(weights, module, shape, features, isOld) {
   let size = shape;
-  const layers = CONVOLUTIONS.map(([number, ...options]) => {
-    const layer = convolution(weights, `${module}.cnn.${number}`, size, ...options);
+  const layers = CONVOLUTIONS.map(([number, filters, ...options]) => {
+    const layer = convolution(weights, `${module}.cnn.${number}`, size, isOld && number === 4 ? OLD_FILTERS : filters, ...options);
     size = layer.shape;
     return layer.run;
   });

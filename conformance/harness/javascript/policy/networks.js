@@ -7,10 +7,13 @@ const {
   MODULES, logSoftmax, readActivation, sigmoid, softmax,
 } = require('./activations.js');
 const {
+  Arguments, acceptedNames, readSizes, refuse,
+} = require('./arguments.js');
+const {
   linear, lstm, mlp, natureCnn,
 } = require('./layers.js');
 const { Reference } = require('./plain.js');
-const { encodedSize, product } = require('./spaces.js');
+const { encodedSize, isImage, product } = require('./spaces.js');
 
 const MASKED = -1e8;
 const LIKELY = 1.5 * 2 ** -24;
@@ -21,65 +24,142 @@ const mean = (items) => items.reduce((sum, item) => sum + item, 0) / items.lengt
 const argMax = (items) => items.reduce((best, item, at) => (item > items[best] ? at : best), 0);
 const plain = (items) => ({ shape: [items.length], items });
 
-/** What a policy is made of: its settings, spaces and weights. */
+const LARGEST = 3.4028234663852886e38; // of float32
+const EXTRACTORS = /^stable_baselines3\.common\.torch_layers\.(FlattenExtractor|NatureCNN|CombinedExtractor)$/;
+const WITH_GSDE = new Set(['sac', 'tqc', 'crossq']);
+
+/** What a policy is made of: its arguments, spaces and weights. */
 class Agent {
   constructor(kind, className, { kwargs, ...described }) {
-    Object.assign(this, { kind, className, kwargs, ...described });
+    Object.assign(this, { kind, className, ...described });
+    this.arguments = new Arguments(kwargs);
+    this.checkArguments();
     const fallback = new Reference(`${MODULES}activation.${ON_POLICY.has(kind) ? 'Tanh' : 'ReLU'}`);
-    this.activation = readActivation(kwargs.get('activation_fn') ?? fallback);
+    this.activation = readActivation(this.arguments.get('activation_fn', fallback));
     this.hasCnn = this.extractorClass() === 'NatureCNN';
+    this.arguments.flag('normalize_images', true);
   }
 
-  /** Whether the release that wrote the archive is known, and older. */
+  checkArguments() {
+    this.arguments.refuseOthers(acceptedNames(this.kind, (major, minor) => this.isBefore(major, minor)));
+    if (this.arguments.nested('optimizer_kwargs').has('lr')) invalid('SB3 itself passes lr to the optimizer');
+    const isOnPolicy = this.kind === 'on-policy' || this.kind === 'recurrent';
+    const hasGsde = isOnPolicy ? this.actions.kind === 'Box' : WITH_GSDE.has(this.kind) && this.arguments.flag('use_sde', false);
+    if (this.usesSde && !hasGsde) invalid('the policy has no gSDE');
+    if (isOnPolicy ? this.actions.kind === 'Box' : hasGsde) this.arguments.requireNumber('log_std_init');
+    if (isOnPolicy && this.arguments.flag('squash_output', false) && !this.usesSde && !this.isBefore(2, 2)) invalid('squash_output needs gSDE');
+  }
+
+  /** Refuse actions of a space that the policy does not have. */
+  requireActions(...kinds) {
+    if (!kinds.includes(this.actions.kind)) invalid(`the policy has no actions that are a ${this.actions.kind}`);
+    if (this.actions.kind.startsWith('Multi') && this.actions.shape.length !== 1) invalid('the components of an action have several dimensions');
+  }
+
+  /** Whether the release of the network is older. */
   isBefore(major, minor) {
-    const [, ...numbers] = /^([0-9]+)\.([0-9]+)/.exec(this.release ?? '') ?? [];
-    return numbers.length > 0 && (Number(numbers[0]) < major || (Number(numbers[0]) === major && Number(numbers[1]) < minor));
-  }
-
-  option(name, fallback) {
-    return this.kwargs.get(name) ?? fallback;
+    const [ofNetwork, other] = this.release;
+    return ofNetwork < major || (ofNetwork === major && other < minor);
   }
 
   extractorClass() {
-    const given = this.kwargs.get('features_extractor_class') ?? null;
-    if (given === null) return /Cnn/.test(this.className) ? 'NatureCNN' : /MultiInput/.test(this.className) ? 'CombinedExtractor' : 'FlattenExtractor';
-    const [, name] = (given instanceof Reference && /^stable_baselines3\.common\.torch_layers\.(FlattenExtractor|NatureCNN|CombinedExtractor)$/.exec(given.name)) || [];
-    return name ?? unsupported('an unknown features extractor');
+    if (!this.arguments.has('features_extractor_class')) return /Cnn/.test(this.className) ? 'NatureCNN' : /MultiInput/.test(this.className) ? 'CombinedExtractor' : 'FlattenExtractor';
+    const given = this.arguments.get('features_extractor_class');
+    if (!(given instanceof Reference)) refuse(given, 'features_extractor_class');
+    return EXTRACTORS.exec(given.name)?.[1] ?? unsupported('an unknown features extractor');
   }
 
   /** A features extractor: a function of an encoded observation, and the number of features. */
   extractor(module) {
+    const { kind, shape } = this.observations;
     const type = this.extractorClass();
-    const options = this.option('features_extractor_kwargs', new Map());
-    if ((type === 'CombinedExtractor') !== (this.observations.kind === 'Dict')) invalid(`a ${type} of such observations`);
-    if (type === 'NatureCNN') {
-      const size = options.get('features_dim') ?? 512;
-      const cnn = natureCnn(this.weights, module, this.observations.shape, size);
-      return { run: (parts) => cnn(parts.get(null)), size };
-    }
-    if (type === 'FlattenExtractor') {
-      this.weights.charge(encodedSize(this.observations));
-      return { run: (parts) => parts.get(null), size: encodedSize(this.observations) };
-    }
+    if ((type === 'CombinedExtractor') !== (kind === 'Dict')) invalid(`a ${type} of such observations`);
+    if (type === 'CombinedExtractor' && this.isBefore(1, 1)) unsupported('releases before 1.1 have no CombinedExtractor');
+    const made = type === 'NatureCNN' ? this.cnn(module, shape) : type === 'FlattenExtractor' ? this.flattened() : this.combined(module);
+    if (made.size < 1) invalid('there is no feature');
+    return made;
+  }
+
+  /** The arguments of an extractor, which has one size, and whether images may have any dtype and bounds. */
+  extractorOptions(size, fallback, least) {
+    const options = this.arguments.nested('features_extractor_kwargs');
+    const hasFlag = !this.isBefore(1, 7);
+    options.refuseOthers(new Set([size, ...(hasFlag ? ['normalized_image'] : [])]));
+    const isNormalized = (hasFlag && !this.arguments.flag('normalize_images', true)) || options.flag('normalized_image', false);
+    const isFit = (space) => (isNormalized ? space.kind === 'Box' && space.shape.length === 3 : isImage(space));
+    return { size: options.size(size, fallback, least), isFit };
+  }
+
+  cnn(module, shape) {
+    const { size, isFit } = this.extractorOptions('features_dim', 512, 1);
+    if (!isFit(this.observations)) invalid('a NatureCNN of observations that are not images');
+    const run = natureCnn(this.weights, module, shape, size, this.isBefore(0, 8));
+    return { run: (parts) => run(parts.get(null)), size };
+  }
+
+  flattened() {
+    this.arguments.nested('features_extractor_kwargs').refuseOthers(new Set());
+    this.weights.charge(encodedSize(this.observations));
+    return { run: (parts) => parts.get(null), size: encodedSize(this.observations) };
+  }
+
+  combined(module) {
+    const { size, isFit } = this.extractorOptions('cnn_output_dim', 256, 0);
     this.weights.budget.check('other_keys', this.observations.parts.length);
-    const parts = this.observations.parts.map(([key, space]) => this.combinedPart(module, key, space, options.get('cnn_output_dim') ?? 256));
-    return { run: (all) => parts.flatMap(({ run }) => run(all)), size: parts.reduce((sum, { size }) => sum + size, 0) };
+    const parts = this.observations.parts.map(([key, space]) => {
+      if (key === '' || key.includes('.')) invalid('a key cannot be the name of a module in torch');
+      if (space.kind === 'Dict') invalid('a Dict within a Dict');
+      if (!isFit(space)) return { run: (all) => all.get(key), size: encodedSize(space) };
+      const cnn = natureCnn(this.weights, `${module}.extractors.${key}`, space.shape, size, this.isBefore(0, 8));
+      return { run: (all) => cnn(all.get(key)), size };
+    });
+    return { run: (all) => parts.flatMap(({ run }) => run(all)), size: parts.reduce((sum, part) => sum + part.size, 0) };
   }
 
-  combinedPart(module, key, space, size) {
-    const name = `${module}.extractors.${key}`;
-    if (!this.weights.has(name)) return { run: (all) => all.get(key), size: encodedSize(space) };
-    const cnn = natureCnn(this.weights, name, space.shape, size);
-    return { run: (all) => cnn(all.get(key)), size };
+  // -- hidden layers
+
+  /** `net_arch`; since 1.8, SB3's `load` takes the dict that a list begins with in its place. */
+  get netArch() {
+    const value = this.arguments.get('net_arch');
+    return Array.isArray(value) && !value.isTuple && value[0] instanceof Map && !this.isBefore(1, 8) ? value[0] : value;
   }
 
-  /** The sizes of the hidden layers of two branches. */
-  branches(names, fallback) {
-    const given = this.kwargs.get('net_arch') ?? fallback;
-    const [last] = given instanceof Map ? [given] : given.slice(-1);
-    const found = last instanceof Map ? names.map((name) => last.get(name) ?? []) : names.map(() => given);
-    found.forEach((sizes) => this.weights.checkLayers(sizes.length));
-    return found;
+  sizes(value) {
+    return readSizes(value, (count) => this.weights.checkLayers(count));
+  }
+
+  /** The sizes of the layers that actor and critic of an on-policy policy share, and of those of each. */
+  onPolicySizes() {
+    const value = this.netArch ?? (this.hasCnn ? [] : [64, 64]);
+    const isDict = (item) => item instanceof Map;
+    const ofDict = (dict, name) => this.sizes(dict.has(name) ? dict.get(name) : []);
+    const hasDicts = !this.isBefore(1, 7);
+    const dict = hasDicts && Array.isArray(value) && !value.isTuple && isDict(value[0]) ? value[0] : value;
+    if (hasDicts && isDict(dict)) {
+      if (this.isBefore(1, 8) && !(dict.has('pi') && dict.has('vf'))) invalid('net_arch has no pi or no vf');
+      return [[], ofDict(dict, 'pi'), ofDict(dict, 'vf')];
+    }
+    if (!this.isBefore(1, 8) || this.netArch === null) return [[], this.sizes(value), this.sizes(value)];
+    if (!Array.isArray(value)) refuse(value, 'net_arch');
+    const split = value.findIndex(isDict);
+    const own = split < 0 ? new Map() : value[split];
+    return [this.sizes(split < 0 ? value : value.slice(0, split)), ofDict(own, 'pi'), ofDict(own, 'vf')];
+  }
+
+  /** The sizes of the hidden layers of an actor and of its critics. The defaults are one list, or one for each. */
+  actorCriticSizes(layers, { afterCnn = layers, ofCritics = layers } = {}) {
+    const value = this.netArch;
+    if (value === null) {
+      if (this.hasCnn && this.isBefore(1, 6)) return [[], []];
+      return this.hasCnn ? [afterCnn, ofCritics === layers ? afterCnn : ofCritics] : [layers, ofCritics];
+    }
+    const hasDicts = !this.isBefore(0, 10);
+    if (hasDicts && value instanceof Map) {
+      if (!(value.has('pi') && value.has('qf'))) invalid('net_arch has no pi or no qf');
+      return ['pi', 'qf'].map((name) => this.sizes(value.get(name)));
+    }
+    if (!Array.isArray(value) || (hasDicts && value.isTuple)) refuse(value, 'net_arch');
+    return [this.sizes(value), this.sizes(value)];
   }
 
   mlp(module, inputs, sizes, options = {}) {
@@ -109,7 +189,7 @@ class Agent {
   /** The action of a Box. */
   box(vector, isSquashed) {
     const { low, high } = this.actions;
-    const isDouble = !['uint8', 'int8', 'uint16', 'int16', 'float32'].includes(low.dtype);
+    const isDouble = !['uint8', 'int8', 'uint16', 'int16', 'float16', 'float32'].includes(low.dtype);
     const items = vector.map((x, at) => {
       const [least, most] = [low.items[at], high.items[at]];
       const value = isSquashed ? least + 0.5 * (x + 1) * (most - least) : clip(x, least, most);
@@ -134,11 +214,20 @@ class Agent {
     return { action: { dtype: '<f4', items }, outputs: { logits: plain(logits), probabilities: plain(probabilities) } };
   }
 
+  /** Layers that gSDE had for itself before 1.3: a function of the features and of what the last layer gets, and the size. */
+  noiseLayers(module, features, latentSize) {
+    const given = this.arguments.get('sde_net_arch');
+    if (given === null || !this.isBefore(1, 3)) return { run: (_, latent) => latent, size: latentSize };
+    const { run, size } = this.mlp(module, features, this.sizes(given));
+    return { run: (seen) => run(seen), size };
+  }
+
   /** The logarithm of the standard deviation with gSDE: a function of the features before the last layer. */
   gsde(name, latentSize) {
-    const columns = this.option('full_std', true) ? this.weights.checkParts(this.actionSize) : 1;
+    const columns = this.arguments.flag('full_std', true) ? this.weights.checkParts(this.actionSize) : 1;
     const logs = this.weights.take(name, [latentSize, columns]);
-    const std = logs.map((item) => (this.option('use_expln', false) && item > 0 ? Math.log1p(item + GSDE_EPSILON) + 1 : Math.exp(item)));
+    const usesExpln = this.arguments.flag('use_expln', false);
+    const std = logs.map((item) => (usesExpln && item > 0 ? Math.log1p(item + GSDE_EPSILON) + 1 : Math.exp(item)));
     return (latent) => Array.from({ length: this.actionSize }, (_, action) => {
       const variance = latent.reduce((sum, item, row) => sum + (item * std[row * columns + (action % columns)]) ** 2, 0);
       return Math.fround(Math.log(variance + GSDE_EPSILON) / 2);
@@ -150,37 +239,37 @@ class Agent {
 
 function onPolicy(agent) {
   const { weights } = agent;
-  const isShared = agent.option('share_features_extractor', true);
+  agent.requireActions(...(agent.kind === 'maskable' ? [] : ['Box']), 'Discrete', 'MultiDiscrete', 'MultiBinary');
+  const isShared = agent.arguments.flag('share_features_extractor', true);
   const actorFeatures = agent.extractor(isShared ? 'features_extractor' : 'pi_features_extractor');
   const criticFeatures = isShared ? actorFeatures : agent.extractor('vf_features_extractor');
   const recurrence = agent.kind === 'recurrent' ? recurrent(agent, actorFeatures.size) : null;
-  const [pi, vf] = agent.branches(['pi', 'vf'], agent.hasCnn ? [] : [64, 64]);
+  const [common, pi, vf] = agent.onPolicySizes();
   const inputs = recurrence?.size ?? actorFeatures.size;
-  const common = (agent.kwargs.get('net_arch') ?? []) instanceof Map || !weights.has('mlp_extractor.shared_net') ? []
-    : agent.kwargs.get('net_arch').filter((size) => typeof size === 'number');
   const shared = agent.mlp('mlp_extractor.shared_net', inputs, common);
   const [actor, critic] = [['policy_net', pi], ['value_net', vf]].map(([name, sizes]) => agent.mlp(`mlp_extractor.${name}`, shared.size, sizes));
-  const action = actionHead(agent, actor.size);
+  const action = actionHead(agent, inputs, actor.size);
   const value = linear(weights, 'value_net', critic.size, 1);
   return (parts, options) => {
-    const latent = recurrence === null ? actorFeatures.run(parts) : recurrence.actor(actorFeatures.run(parts), options);
-    const seen = recurrence === null ? criticFeatures.run(parts) : recurrence.critic(criticFeatures.run(parts), latent, options);
-    const found = action(actor.run(shared.run(latent)), options);
+    const features = recurrence === null ? actorFeatures.run(parts) : recurrence.actor(actorFeatures.run(parts), options);
+    const seen = recurrence === null ? criticFeatures.run(parts) : recurrence.critic(criticFeatures.run(parts), features, options);
+    const found = action(features, actor.run(shared.run(features)), options);
     return { ...found, outputs: { ...found.outputs, value: plain(value(critic.run(shared.run(seen)))) } };
   };
 }
 
 /** The LSTMs of RecurrentPPO. Their states are in the options: the actor's is replaced by the next one. */
 function recurrent(agent, inputs) {
-  const size = agent.option('lstm_hidden_size', 256);
-  const count = agent.option('n_lstm_layers', 1);
+  const size = agent.arguments.size('lstm_hidden_size', 256, 1);
+  const count = agent.arguments.size('n_lstm_layers', 1, 1);
   agent.weights.checkLayers(count);
-  const options = agent.option('lstm_kwargs', new Map());
-  if (['bidirectional', 'proj_size', 'batch_first'].some((name) => options.get(name))) unsupported('such an LSTM');
-  const make = (module) => lstm(agent.weights, module, inputs, size, count, options.get('bias') ?? true);
+  const [isShared, hasCritic] = [agent.arguments.flag('shared_lstm', false), agent.arguments.flag('enable_critic_lstm', true)];
+  if (isShared && (hasCritic || !agent.arguments.flag('share_features_extractor', true))) invalid('a shared LSTM of two networks');
+  const options = readLstmOptions(agent, size);
+  const make = (module) => lstm(agent.weights, module, inputs, size, count, options.flag('bias', true));
   const actor = make('lstm_actor');
-  const critic = agent.option('enable_critic_lstm', true) ? make('lstm_critic') : null;
-  const layer = critic === null && !agent.option('shared_lstm', false) ? linear(agent.weights, 'critic', inputs, size) : null;
+  const critic = hasCritic ? make('lstm_critic') : null;
+  const layer = hasCritic || isShared ? null : linear(agent.weights, 'critic', inputs, size);
   const step = (run, features, given, whose) => {
     const zeros = Array.from({ length: count }, () => [new Array(size).fill(0), new Array(size).fill(0)]);
     const before = given.isStart || given[whose] === undefined ? zeros : given[whose];
@@ -194,34 +283,53 @@ function recurrent(agent, inputs) {
   };
 }
 
-/** The last layer of the actor, and the action. */
-function actionHead(agent, inputs) {
+const LSTM_OPTIONS = new Set(['bias', 'batch_first', 'dropout', 'bidirectional', 'proj_size', 'device', 'dtype']);
+
+/** `lstm_kwargs`, of which three are refused. */
+function readLstmOptions(agent, hidden) {
+  const options = agent.arguments.nested('lstm_kwargs');
+  options.refuseOthers(LSTM_OPTIONS);
+  const dropout = options.get('dropout', 0);
+  if (typeof dropout === 'boolean' || !(options.number('dropout', 0) >= 0 && options.number('dropout', 0) <= 1)) invalid('dropout is not from 0 to 1');
+  const projection = options.size('proj_size', 0);
+  if (projection >= hidden) invalid('a projection is not smaller than the hidden state');
+  if (projection > 0 || options.flag('bidirectional', false) || options.flag('batch_first', false)) unsupported('such an LSTM');
+  return options;
+}
+
+/** The last layer of the actor, and the action: a function of the features, of what the layer gets, and of options. */
+function actionHead(agent, features, inputs) {
   const { weights, actions } = agent;
   const layer = linear(weights, 'action_net', inputs, agent.actionSize);
   if (actions.kind === 'Box') {
-    const spread = agent.usesSde ? agent.gsde('log_std', inputs) : null;
-    const fixed = agent.usesSde ? null : weights.take('log_std', [agent.actionSize]);
-    const isSquashed = agent.usesSde && agent.option('squash_output', false);
-    return (latent) => {
+    const noise = agent.usesSde ? agent.noiseLayers('sde_features_extractor', features, inputs) : null;
+    const spread = noise === null ? null : agent.gsde('log_std', noise.size);
+    const fixed = noise === null ? weights.take('log_std', [agent.actionSize]) : null;
+    const isSquashed = agent.arguments.flag('squash_output', false);
+    return (seen, latent) => {
       const middle = layer(latent);
-      const outputs = { mean: plain(middle), log_std: plain(spread === null ? fixed : spread(latent)) };
-      return { action: agent.box(isSquashed ? tanh(middle) : middle, isSquashed), outputs };
+      const outputs = { mean: plain(middle), log_std: plain(noise === null ? fixed : spread(noise.run(seen, latent))) };
+      return { action: agent.box(isSquashed && noise !== null ? tanh(middle) : middle, isSquashed), outputs };
     };
   }
-  if (actions.kind === 'MultiBinary' && agent.kind !== 'maskable') return (latent) => agent.bits(layer(latent));
-  return (latent, { mask }) => agent.choice(layer(latent), mask);
+  if (actions.kind === 'MultiBinary' && agent.kind !== 'maskable') return (_, latent) => agent.bits(layer(latent));
+  return (_, latent, { mask }) => agent.choice(layer(latent), mask);
 }
 
 // -- off-policy
 
+/** Whether the critics of an off-policy algorithm have the actor's features extractor. */
+const sharesExtractor = (agent) => agent.arguments.flag('share_features_extractor', agent.isBefore(1, 6));
+
 function criticsOf(agent, sizes, options = {}) {
-  const features = agent.extractor('critic.features_extractor');
-  const count = agent.option('n_critics', 2);
-  agent.weights.checkLayers(Number(count) * (sizes.length + 1));
-  const outputs = agent.kind === 'tqc' ? agent.option('n_quantiles', 25) : 1;
+  if (agent.isLone && !agent.weights.has('critic')) return () => ({});
+  const features = agent.extractor(`${sharesExtractor(agent) ? 'actor' : 'critic'}.features_extractor`);
+  const isOld = agent.isBefore(0, 8);
+  const count = isOld ? 2 : agent.arguments.count('n_critics', 2, 1);
+  agent.weights.checkLayers(count * (sizes.length + 1));
+  const outputs = agent.kind === 'tqc' ? agent.arguments.size('n_quantiles', 25) : 1;
   const inputs = features.size + agent.actionSize;
-  const isOld = agent.weights.has('critic.q1_net');
-  const networks = Array.from({ length: Number(count) }, (_, number) => {
+  const networks = Array.from({ length: count }, (_, number) => {
     const name = isOld ? `critic.q${number + 1}_net` : `critic.qf${number}`;
     return agent.mlp(name, inputs, sizes, { ...options, outputs });
   });
@@ -235,16 +343,18 @@ function criticsOf(agent, sizes, options = {}) {
 
 function gaussianActor(agent) {
   const { weights } = agent;
+  agent.requireActions('Box');
   const isCrossq = agent.kind === 'crossq';
-  const [pi, qf] = agent.branches(['pi', 'qf'], [256, 256]);
-  const widths = isCrossq && !agent.kwargs.has('net_arch') ? [1024, 1024] : qf;
-  const options = isCrossq && agent.option('batch_norm', true) ? { epsilon: agent.option('batch_norm_eps', 0.001) } : {};
+  const [pi, qf] = agent.actorCriticSizes([256, 256], isCrossq ? { ofCritics: [1024, 1024] } : {});
+  const options = isCrossq && agent.arguments.flag('batch_norm', true) ? { epsilon: agent.arguments.number('batch_norm_eps', 0.001) } : {};
   const features = agent.extractor('actor.features_extractor');
   const latent = agent.mlp('actor.latent_pi', features.size, pi, options);
-  const head = agent.option('use_sde', false) ? gsdeHead(agent, latent.size) : gaussianHead(weights, latent.size, agent.actionSize);
-  const critics = criticsOf(agent, widths, options);
+  const usesSde = agent.arguments.flag('use_sde', false);
+  const head = usesSde ? gsdeHead(agent, features.size, latent.size) : gaussianHead(weights, latent.size, agent.actionSize);
+  const critics = criticsOf(agent, qf, options);
   return (parts) => {
-    const { middle, logStd } = head(latent.run(features.run(parts)));
+    const seen = features.run(parts);
+    const { middle, logStd } = head(latent.run(seen), seen);
     const scaled = tanh(middle);
     return { action: agent.box(scaled, true), outputs: { mean: plain(middle), log_std: plain(logStd), ...critics(parts, scaled) } };
   };
@@ -255,15 +365,20 @@ function gaussianHead(weights, inputs, outputs) {
   return (latent) => ({ middle: mu(latent), logStd: logStd(latent).map((item) => clip(item, -20, 2)) });
 }
 
-function gsdeHead(agent, inputs) {
-  const bound = agent.option('clip_mean', 2);
+function gsdeHead(agent, features, inputs) {
+  const bound = agent.arguments.number('clip_mean', 2);
+  if (bound > LARGEST && bound < Infinity) invalid('clip_mean does not fit float32');
   const mu = linear(agent.weights, bound > 0 ? 'actor.mu.0' : 'actor.mu', inputs, agent.actionSize);
-  const spread = agent.gsde('actor.log_std', inputs);
-  return (latent) => ({ middle: mu(latent).map((item) => (bound > 0 ? clip(item, -bound, bound) : item)), logStd: spread(latent) });
+  const noise = agent.noiseLayers('actor.sde_features_extractor', features, inputs);
+  const spread = agent.gsde('actor.log_std', noise.size);
+  return (latent, seen) => ({
+    middle: mu(latent).map((item) => (bound > 0 ? clip(item, -bound, bound) : item)), logStd: spread(noise.run(seen, latent)),
+  });
 }
 
 function deterministicActor(agent) {
-  const [pi, qf] = agent.branches(['pi', 'qf'], agent.hasCnn ? [256, 256] : [400, 300]);
+  agent.requireActions('Box');
+  const [pi, qf] = agent.actorCriticSizes([400, 300], { afterCnn: [256, 256] });
   const features = agent.extractor('actor.features_extractor');
   const mu = agent.mlp('actor.mu', features.size, pi, { outputs: agent.actionSize });
   const critics = criticsOf(agent, qf);
@@ -275,9 +390,10 @@ function deterministicActor(agent) {
 
 /** The network of DQN and QR-DQN: its results, and the mean of each action's. */
 function qNetwork(agent, name, count) {
+  agent.requireActions('Discrete');
   const features = agent.extractor(`${name}.features_extractor`);
   const actions = agent.actionSize;
-  const [sizes] = agent.branches(['qf'], agent.hasCnn ? [] : [64, 64]);
+  const sizes = agent.sizes(agent.netArch ?? (agent.hasCnn ? [] : [64, 64]));
   const network = agent.mlp(`${name}.${name}`, features.size, sizes, { outputs: actions * count });
   return (parts) => {
     const items = network.run(features.run(parts));
@@ -291,7 +407,7 @@ function dqn(agent) {
 }
 
 function qrdqn(agent) {
-  const count = agent.option('n_quantiles', 200);
+  const count = agent.arguments.count('n_quantiles', 200);
   const run = qNetwork(agent, 'quantile_net', count);
   return (parts) => {
     const { items, action, outputs } = run(parts);
@@ -300,15 +416,16 @@ function qrdqn(agent) {
 }
 
 function ars(agent) {
-  const isLinear = agent.className === 'ARSLinearPolicy';
+  agent.requireActions('Box', 'Discrete');
+  const isLinear = agent.kind === 'ars-linear';
   const features = agent.extractor('features_extractor');
-  const hasBias = agent.option('with_bias', !isLinear);
-  const [sizes] = isLinear ? [[]] : agent.branches(['pi'], [64, 64]);
-  const network = agent.weights.tensors.has('action_net.weight')
+  const hasBias = agent.arguments.flag('with_bias', !isLinear);
+  const sizes = agent.sizes(agent.netArch ?? (isLinear ? [] : [64, 64]));
+  const isSquashed = agent.arguments.flag('squash_output', !isLinear);
+  const network = isLinear && agent.isBefore(1, 7) && !(agent.actions.kind === 'Box' && isSquashed)
     ? { run: linear(agent.weights, 'action_net', features.size, agent.actionSize, hasBias) }
     : agent.mlp('action_net', features.size, sizes, { outputs: agent.actionSize, hasBias });
   const endsWithTanh = !isLinear && agent.isBefore(1, 7);
-  const isSquashed = agent.option('squash_output', !isLinear);
   return (parts) => {
     const found = network.run(features.run(parts));
     if (agent.actions.kind === 'Box') return { action: agent.box(isSquashed || endsWithTanh ? tanh(found) : found, isSquashed), outputs: {} };
@@ -334,15 +451,42 @@ const POLICIES = new Map([
   ...classes('stable_baselines3.td3', 'TD3Policy CnnPolicy MultiInputPolicy', 'td3', deterministicActor),
   ...classes('stable_baselines3.dqn', 'DQNPolicy CnnPolicy MultiInputPolicy', 'dqn', dqn),
   ...classes('sb3_contrib.qrdqn', 'QRDQNPolicy CnnPolicy MultiInputPolicy', 'qrdqn', qrdqn),
-  ...classes('sb3_contrib.ars', 'ARSPolicy ARSLinearPolicy', 'ars', ars),
+  ...classes('sb3_contrib.ars', 'ARSPolicy', 'ars', ars),
+  ...classes('sb3_contrib.ars', 'ARSLinearPolicy', 'ars-linear', ars),
 ]);
+
+const BRANCHES = ['pi_features_extractor', 'vf_features_extractor'];
+const TARGETS = {
+  dqn: ['q_net'], qrdqn: ['quantile_net'], sac: ['critic'], tqc: ['critic'], td3: ['actor', 'critic'],
+};
+
+/** A function of the name of a tensor that acts or is a critic's: the other names and the copies that SB3 has of it. */
+function namesOfCopies(agent) {
+  const targets = TARGETS[agent.kind] ?? [];
+  if (ON_POLICY.has(agent.kind)) {
+    if (agent.isBefore(1, 7)) return () => [];
+    return (name) => {
+      const [module, ...rest] = name.split('.');
+      const others = module === 'features_extractor' ? BRANCHES : module === BRANCHES[0] ? ['features_extractor'] : [];
+      return others.map((other) => [other, ...rest].join('.'));
+    };
+  }
+  return (name) => {
+    const [module, ...rest] = name.split('.');
+    const isShared = module === 'actor' && rest[0] === 'features_extractor' && sharesExtractor(agent);
+    const modules = [module, ...(isShared ? ['critic'] : [])];
+    const found = modules.flatMap((one) => [one, ...(targets.includes(one) ? [`${one}_target`] : [])]).slice(1).map((one) => [one, ...rest].join('.'));
+    return isShared && agent.isBefore(0, 10) ? [...found, rest.join('.')] : found;
+  };
+}
 
 /** A function of an encoded observation, made of the policy that `data` describes. */
 function buildPolicy({ policyClass, ...described }) {
-  const found = policyClass instanceof Reference ? POLICIES.get(policyClass.name) : undefined;
-  if (found === undefined) unsupported('an unknown policy');
-  const run = found.make(new Agent(found.kind, found.name, described));
-  described.weights.finish();
+  if (!(policyClass instanceof Reference)) refuse(policyClass, 'policy_class');
+  const found = POLICIES.get(policyClass.name) ?? unsupported('an unknown policy');
+  const agent = new Agent(found.kind, found.name, described);
+  const run = found.make(agent);
+  described.weights.finish(namesOfCopies(agent), !agent.isLone);
   return run;
 }
 

@@ -2,9 +2,12 @@
 
 // The output of `--predict` (conformance/README.md, "Policies"): what the policy of an archive does.
 
-const { invalid, missing, unsupported } = require('../errors.js');
+const {
+  Refusal, invalid, missing, unsupported,
+} = require('../errors.js');
 const { decodeStateDict } = require('../pth.js');
 const { decodeVersion } = require('../texts.js');
+const { Arguments, isTrue, refuse } = require('./arguments.js');
 const { Weights } = require('./layers.js');
 const { buildPolicy } = require('./networks.js');
 const { Reference } = require('./plain.js');
@@ -20,19 +23,38 @@ const POLICY = 'policy.pth';
 const VERSION = '_stable_baselines3_version';
 const BUNDLED = ['vecnormalize.json', 'vecnormalize.safetensors'];
 const UNCHANGED = (key, items) => items;
+const NEEDED = ['policy_class', 'observation_space', 'action_space'];
+const NEWEST = [2, 9];
+/** A release for each group of releases with equal networks (FORMAT.md 6.8). */
+const RELEASES = [NEWEST, [2, 1], [1, 7], [1, 6], [1, 5], [1, 2], [0, 9], [0, 7]];
+const LAST_OF_MAJOR = new Map([[0, 11], [1, 8]]);
+
+/** The releases whose networks an archive with this version may have: all if it has none, two of a pre-release. */
+function listReleases(version) {
+  const found = /^([0-9]{1,6})\.([0-9]{1,6})/.exec(version);
+  if (found === null) return RELEASES;
+  const [major, minor] = found.slice(1).map(Number);
+  const before = minor > 0 ? [major, minor - 1] : [major - 1, LAST_OF_MAJOR.get(major - 1)];
+  return /(a|b|rc|\.?dev)[0-9]/.test(version) ? [[major, minor], before[1] === undefined ? NEWEST : before] : [[major, minor]];
+}
 
 /** What `data` says about the policy. */
 function describeArchive(entries, budget) {
   const settings = new Settings(entries.get(DATA)(), budget);
-  const kwargs = settings.values.has('policy_kwargs') ? settings.get('policy_kwargs') : new Map();
-  if (!(kwargs instanceof Map)) invalid('policy_kwargs is not a dict');
+  if (!NEEDED.every((key) => settings.has(key))) unsupported('the policy class or a space is not known');
+  const kwargs = settings.has('policy_kwargs') ? settings.get('policy_kwargs') : new Map();
+  if (!(kwargs instanceof Map)) refuse(kwargs, 'policy_kwargs');
+  if (![...kwargs.keys()].every((name) => typeof name === 'string')) invalid('the name of an argument is not a text');
+  const rate = new Arguments(new Map([['exploration_rate', settings.get('exploration_rate') ?? 0]]));
+  rate.number('exploration_rate', 0);
   return {
+    isLone: false,
     policyClass: settings.get('policy_class'),
     kwargs,
     observations: readSpace(settings.get('observation_space')),
     actions: readSpace(settings.get('action_space')),
-    usesSde: settings.get('use_sde') === true,
-    release: entries.has(VERSION) ? decodeVersion(entries.get(VERSION)()).version : null,
+    usesSde: isTrue(settings.get('use_sde'), 'use_sde'),
+    releases: listReleases(entries.has(VERSION) ? decodeVersion(entries.get(VERSION)()).version : ''),
   };
 }
 
@@ -83,7 +105,8 @@ function describeWeights(weights, given) {
     observations,
     actions: given.action_space === undefined ? inferActions(weights) : readJsonSpace(given.action_space),
     usesSde: false,
-    release: null,
+    releases: RELEASES,
+    isLone: true,
   };
 }
 
@@ -118,7 +141,7 @@ function checkDistribution(outputs) {
 
 /** Run one step. `states` has the recurrent states of each environment, and is changed. */
 function runStep(policy, step, states) {
-  const { isBatch, rows } = readObservations(policy.observations, step.observation, policy.statistics, policy.kwargs.get('normalize_images') ?? true);
+  const { isBatch, rows } = readObservations(policy.observations, step.observation, policy.statistics, policy.dividesImages);
   const masks = step.action_masks === undefined ? null : readArray(step.action_masks).items;
   const starts = step.episode_start === undefined ? [] : readArray(step.episode_start).items;
   const found = rows.map((row, at) => {
@@ -138,13 +161,30 @@ function runStep(policy, step, states) {
   };
 }
 
+/** The policy of the first release whose network has the names and shapes of the weights. */
+function buildForReleases({ releases, ...described }, makeWeights) {
+  const faults = [];
+  for (const release of releases) {
+    try {
+      return buildPolicy({ ...described, release, weights: makeWeights() });
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.outcome !== 'invalid') throw error;
+      faults.push(error);
+    }
+  }
+  throw faults[0];
+}
+
 function predict(entries, options, budget) {
   const given = options.predict;
   const bytes = (entries.get(POLICY) ?? missing('there is no policy.pth'))();
-  const weights = new Weights(unwrap(decodeStateDict(bytes, budget, options), budget), budget);
-  const described = entries.has(DATA) ? describeArchive(entries, budget) : describeWeights(weights, given);
-  const run = buildPolicy({ ...described, weights });
-  const policy = { ...described, run, statistics: readStatistics(entries, given, budget) };
+  budget.limits.set('leaves', Infinity); // which counts values that are listed
+  const tag = unwrap(decodeStateDict(bytes, budget, options), budget);
+  const makeWeights = () => new Weights(tag, budget);
+  const described = entries.has(DATA) ? describeArchive(entries, budget) : describeWeights(makeWeights(), given);
+  const run = buildForReleases(described, makeWeights);
+  const dividesImages = new Arguments(described.kwargs).flag('normalize_images', true);
+  const policy = { ...described, run, dividesImages, statistics: readStatistics(entries, given, budget) };
   const states = [];
   return { policy: { steps: given.steps.map((step) => runStep(policy, step, states)) } };
 }

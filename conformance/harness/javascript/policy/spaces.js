@@ -2,7 +2,8 @@
 
 // Spaces (VALUES.md 13.4, STATISTICS.md 17.6), and observations as vectors (19.3).
 
-const { unsupported } = require('../errors.js');
+const { invalid, unsupported } = require('../errors.js');
+const { isPlain } = require('./plain.js');
 
 const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
 const same = (one, other) => one.length === other.length && one.every((size, index) => size === other[index]);
@@ -20,10 +21,18 @@ const MAKERS = {
 };
 const CLASSES = new Map(['gym', 'gymnasium'].flatMap((library) => Object.entries(MAKERS).map(([name, make]) => [`${library}.spaces.${name}`, make])));
 
+/** The number of choices of each component of a space of choices. */
+function choicesOf({ kind, n, nvec }) {
+  if (kind === 'Discrete') return [n];
+  return kind === 'MultiDiscrete' ? nvec : [];
+}
+
 /** A space of a pickle. */
 function readSpace(value) {
-  const make = CLASSES.get(value?.type) ?? unsupported('an unknown space');
-  return make(value.state);
+  const make = CLASSES.get(value?.type) ?? (isPlain(value) ? invalid : unsupported)('an unknown space');
+  const space = make(value.state);
+  if (Math.min(...choicesOf(space)) < 1) invalid('a space without a choice');
+  return space;
 }
 
 /** An array of 17.6. */

@@ -9,7 +9,17 @@ const { product } = require('./spaces.js');
 
 const MODULES = new Set(['_orig_mod', 'module']);
 const KEYED = 'extractors';
-const FLOATS = new Map(Object.entries({ float16: null, float32: Float32Array, float64: Float64Array }));
+
+/** A number as float16: the nearest multiple of the distance between numbers of its size, halves to even. */
+function toHalf(number) {
+  if (!Number.isFinite(number)) return number;
+  const step = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(number))), -14) - 10);
+  const [below, rest] = [Math.floor(number / step), number / step - Math.floor(number / step)];
+  const rounded = step * (rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below);
+  return Math.abs(rounded) > 65504 ? rounded * Infinity : rounded;
+}
+
+const FLOATS = new Map(Object.entries({ float16: toHalf, float32: Math.fround, float64: Number }));
 const NEARLY = 1.001;
 const BYTES_OF_AN_ITEM = 16;
 
@@ -134,9 +144,8 @@ function compute(parts, run, budget) {
     if (!FLOATS.has(part.dtype)) undetermined(part.dtype);
     budget.check('member_bytes', BYTES_OF_AN_ITEM * product(part.shape));
   });
-  const Items = FLOATS.get(dtype) ?? unsupported(`numbers of ${dtype}`);
-  const made = Items.from(run(...parts.map((part) => ({ shape: part.shape, items: numbersOf(part) }))));
-  return { tensor: { dtype, shape, [ITEMS]: () => Buffer.from(made.buffer) } };
+  const items = run(...parts.map((part) => ({ shape: part.shape, items: numbersOf(part) }))).map(FLOATS.get(dtype));
+  return { tensor: { dtype: 'float64', shape, [ITEMS]: () => Buffer.from(Float64Array.from(items).buffer) } };
 }
 
 /** A tagged state dict without wrappers. */
