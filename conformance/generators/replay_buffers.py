@@ -129,6 +129,7 @@ def vectors() -> Iterator[Vector]:
     yield from orders()
     yield from ends()
     yield from shared_observations()
+    yield from given()
     yield from hindsight_episodes()
     yield from limits()
 
@@ -529,6 +530,20 @@ def ends() -> Iterator[Vector]:
         written_buffer(3, full=False, **{**unhandled, "timeouts": timeouts}),
         [*first, *second],
     )
+
+
+def given() -> Iterator[Vector]:
+    """What calls are given, with shared parts each time that they occur."""
+    rule = Rule("13.1", "This number minus the bytes of the pickle is at most `pickle_nodes`")
+    for name, levels in {"few": 10, "many": 30}.items():
+        shared: tuple[object, ...] = (None,)
+        for _ in range(levels):
+            shared = (shared, shared)
+        parts = {**attributes(), "observation_space": Apply(Name("numpy", "dtype"), ("f8", shared))}
+        if name == "few":
+            yield accepts(rule, f"given-{name}", parts, UNENDED)
+        else:
+            yield refuses(rule, f"given-{name}", parts, PASSED)
 
 
 def shared_observations() -> Iterator[Vector]:
