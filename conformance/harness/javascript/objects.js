@@ -219,7 +219,7 @@ function checkDepth(root, budget) {
 }
 
 /** "module name" of what a call may be recognized by. */
-const RECOGNIZED = new Set(rowsOf('roles').filter(({ kind }) => kind !== 'reference').map(({ module, name }) => `${module} ${name}`));
+const RECOGNIZED = new Set(rowsOf('roles').filter(({ kind }) => /\b(call|object)\b/.test(kind)).map(({ module, name }) => `${module} ${name}`));
 
 /** Compare with its limit what all calls are given: shared parts each time, less the bytes of the pickle (VALUES.md 13.1). */
 function checkGiven(root, budget, bytes) {
