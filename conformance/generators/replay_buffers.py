@@ -129,6 +129,7 @@ def vectors() -> Iterator[Vector]:
     yield from orders()
     yield from ends()
     yield from shared_observations()
+    yield from given()
     yield from hindsight_episodes()
     yield from limits()
 
@@ -529,6 +530,34 @@ def ends() -> Iterator[Vector]:
         written_buffer(3, full=False, **{**unhandled, "timeouts": timeouts}),
         [*first, *second],
     )
+
+
+def given() -> Iterator[Vector]:
+    """What calls are given, with shared parts each time that they occur."""
+    rule = Rule("13.1", "This number minus the bytes of the pickle is at most `pickle_nodes`")
+    for name, levels in {"few": 10, "many": 30}.items():
+        shared: tuple[object, ...] = (None,)
+        for _ in range(levels):
+            shared = (shared, shared)
+        parts = {**attributes(), "observation_space": Apply(Name("numpy", "dtype"), ("f8", shared))}
+        if name == "few":
+            yield accepts(rule, f"given-{name}", parts, UNENDED)
+        else:
+            yield refuses(rule, f"given-{name}", parts, PASSED)
+    rule = Rule("8.1", "pickle_nodes: the larger of 5 x calls and items - bytes of the pickle")
+    parts = {**attributes(), "observation_space": [Apply(Name("collections", "OrderedDict"), ()) for _ in range(89)]}
+    limit = 5 * (89 + 1 + 4 * 5)  # those, the buffer, and of five arrays the array, its dtype, and bytes as text twice
+    yield accepts(rule, "calls-at", parts, UNENDED, "--limit", f"pickle_nodes={limit}")
+    data = pickled(BUFFER, parts)
+    yield rule.refuses("buffer-calls-above", data, PASSED, ASKED, "--limit", f"pickle_nodes={limit - 1}")
+    rule = Rule("8.1", "blob_bytes: bytes of texts, bytes objects and integers - bytes of the pickle")
+    texts: object = "x" * 1000  # eight times in the arguments, and twice in the pickle, which has 3,856 bytes
+    for _ in range(3):
+        texts = (texts, texts)
+    parts = {**attributes(), "observation_space": Apply(Name("numpy", "dtype"), ("f8", texts))}
+    yield accepts(rule, "given-bytes-within", parts, UNENDED, "--limit", "blob_bytes=7000")
+    data = pickled(BUFFER, parts)
+    yield rule.refuses("buffer-given-bytes-above", data, PASSED, ASKED, "--limit", "blob_bytes=4000")
 
 
 def shared_observations() -> Iterator[Vector]:

@@ -94,10 +94,11 @@ def require_plain_pickle(pickle: Pickle) -> Pickle:
     return pickle
 
 
-def require_distinct_names(root: object) -> None:
-    """Refuse an object of these kinds with two attributes of one name, of which readers could use either."""
-    if _kind_of_object(root) is not None:
-        _check_names(root)
+def require_statistics(root: object) -> None:
+    """Refuse what is no object of a class of statistics, and one with two attributes of one name."""
+    if _kind_of_object(root) not in _CLASSES.values():
+        refuse_unsupported("expected a pickle of a VecNormalize")
+    _check_names(root)
 
 
 def _has_names(root: object) -> bool:

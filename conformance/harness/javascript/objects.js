@@ -26,6 +26,7 @@ const RECONSTRUCT = /^numpy\.(_?core\.multiarray|core\._multiarray_umath) _recon
 const LEVELS = [List, Tuple, Dict, MutableSet, FrozenSet, Call, Persistent, Extension];
 const START_BYTES = Buffer.from('b');
 const MOST_BITS = 64n;
+const NODES_PER_CALL = 5;
 
 /** "module name" of an unchanged global, or null. */
 const fullName = (value) => {
@@ -219,24 +220,37 @@ function checkDepth(root, budget) {
 }
 
 /** "module name" of what a call may be recognized by. */
-const RECOGNIZED = new Set(rowsOf('roles').filter(({ kind }) => kind !== 'reference').map(({ module, name }) => `${module} ${name}`));
+const RECOGNIZED = new Set(rowsOf('roles').filter(({ kind }) => /\b(call|object)\b/.test(kind)).map(({ module, name }) => `${module} ${name}`));
 
-/** Compare with its limit what all calls are given: shared parts each time, less the bytes of the pickle (VALUES.md 13.1). */
-function checkGiven(root, budget, bytes) {
-  const sizes = new Map(); // by identity: the number of parts below a container
-  let given = 0;
-  const count = (value) => {
-    if (!isLevel(value)) return 1;
-    if (!sizes.has(value)) {
-      sizes.set(value, 1);
-      const parts = partsBelow(value).reduce((sum, part) => sum + count(part), 0);
-      if (!(value instanceof Node)) sizes.set(value, parts + 1);
-      else if (RECOGNIZED.has(fullName(value.callable))) given += parts;
+/** Bytes of a text, a bytes object or an integer (8.1). */
+function bytesOf(value) {
+  if (typeof value === 'bigint') return (value < 0n ? -value : value).toString(2).length >> 3;
+  return typeof value === 'string' || Buffer.isBuffer(value) ? value.length : (value?.bytes?.length ?? 0);
+}
+
+/** Compare with their limits the calls and what they are given: shared parts each time, less the bytes of the pickle (8.1, 13.1). */
+function checkGiven(root, budget, size) {
+  const measured = new Map(); // by identity: the items of a container with itself, and their bytes
+  const given = { calls: 0, items: 0, bytes: 0 };
+  const measure = (value) => {
+    if (!isLevel(value)) return { items: 1, bytes: bytesOf(value) };
+    if (!measured.has(value)) {
+      measured.set(value, { items: 1, bytes: 0 });
+      const parts = partsBelow(value).map(measure);
+      const items = parts.reduce((sum, part) => sum + part.items, 0);
+      const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
+      if (!(value instanceof Node)) measured.set(value, { items: items + 1, bytes });
+      else if (RECOGNIZED.has(fullName(value.callable))) {
+        given.calls += 1;
+        given.items += items;
+        given.bytes += bytes;
+      }
     }
-    return sizes.get(value);
+    return measured.get(value);
   };
-  count(root);
-  budget.check('pickle_nodes', given - bytes);
+  measure(root);
+  budget.check('pickle_nodes', Math.max(NODES_PER_CALL * given.calls, given.items - size));
+  budget.check('blob_bytes', given.bytes - size);
 }
 
 /** Whether the names of attributes are texts, and none occurs twice. */

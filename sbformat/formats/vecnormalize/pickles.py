@@ -15,7 +15,7 @@ from sbformat.constants import SETTINGS_ENTRY
 from sbformat.container.writer import write_all
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_type
 from sbformat.formats.opener import open_archive
-from sbformat.formats.pickled import PickledArchive, require_distinct_names, require_plain_pickle
+from sbformat.formats.pickled import PickledArchive, require_statistics, require_plain_pickle
 from sbformat.formats.vecnormalize.bundled import read_entries
 from sbformat.formats.vecnormalize.values import (
     EXACT,
@@ -272,7 +272,7 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
     budget = Budget(limits)
     budget.grant(opened.size)
     pickle = require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
-    require_distinct_names(pickle.value)
+    require_statistics(pickle.value)
     value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
         doubts = [doubt.message for doubt in decoder.issues.values()]

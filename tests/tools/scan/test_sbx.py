@@ -64,6 +64,13 @@ def test_methods_of_flax_and_sbx_are_bound_to_networks() -> None:
         Call("REDUCE", Global("inspect", "Signature"), (Global("os", "system"),)),
         Call("REDUCE", Global("jax._src.array", "_reconstruct_array"), (Global("os", "system"), ("id",), (), Dict())),
         Call("REDUCE", Global("jax._src.array", "mine"), ()),
+        Call("REDUCE", Global("jax._src.api", "Inline"), (Global("os", "system"),)),
+        Call("REDUCE", Global("jax._src.api", "Inline.__init__"), ("auto",)),
+        Call("REDUCE", Global("jax.tree_util", "tree_map"), (Global("os", "system"), ("true",))),
+        Call("REDUCE", Global("_functools", "reduce"), (Global("os", "system"), ("true",))),
+        Call("REDUCE", Global("_functools", "reduce"), (Global("_operator", "or_"), (Global("os", "system"), None))),
+        Call("REDUCE", Global("_functools", "reduce"), (Global("_operator", "or_"), (Global("mine", "Own"), None))),
+        Call("REDUCE", Global("jax", "Array"), ()),
     ],
 )
 def test_anything_else_is_dangerous(node: Call) -> None:
