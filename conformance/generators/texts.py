@@ -108,7 +108,7 @@ def fields() -> Iterator[Vector]:
 
 
 def bullets() -> Iterator[Vector]:
-    rule = Rule("4.2", "A reader removes a leading `- ` (SB3 >= 1.7 writes one)")
+    rule = Rule("4.2", "A reader removes a `- ` at the start of the line (SB3 >= 1.7 writes one)")
     yield accepts_fields(rule, "bullets", b"- OS: Linux\n- Python: 3.11.2\n", ("OS", "Linux"), ("Python", "3.11.2"))
     yield accepts_fields(rule, "no-bullets", b"OS: Linux\nPython: 3.7\n", ("OS", "Linux"), ("Python", "3.7"))
     yield accepts_fields(rule, "two-bullets", b"- - OS: Linux\n", ("- OS", "Linux"))

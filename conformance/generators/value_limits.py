@@ -96,7 +96,9 @@ def depths() -> Iterator[Vector]:
     yield from count.needs("tuples-as-keys", 1, {(1, 2): 3}, expected.plain({(1, 2): 3}))
     yield from count.needs("tuples-as-members", 1, Apply(SET, ([(1,)],)), {"set": [{"tuple": [1]}]})
     yield from count.needs("arguments", 1, [Apply(SIZE, ((2,),))], {"list": [{"size": [2]}]})
-    count = Counted("value_depth", "so is the `state` of a tensor, and the lists, tuples and dicts in it.")
+    count = Counted(
+        "value_depth", "so is the `state` of a tensor, also an empty one, and the lists, tuples and dicts in it."
+    )
     held = {**WHOLE, **FLAGS, "state": expected.plain({"a": [1]})}
     yield from count.needs("attributes", 2, with_state({"a": [1]}), held, "attributes")
     yield from count.needs("attributes-in-a-list", 3, [with_state({"a": [1]})], {"list": [held]}, "attributes")
@@ -238,7 +240,8 @@ def views() -> Iterator[Vector]:
     made = legacy_stream(tensor(view("v"), (5,), (0,)), runs)
     yield from count.file_needs("a-view", 5, made, held, "legacy")
     count = Counted(
-        "expanded_items", "stored = bytes of all storages, each once (of the whole storage, not of its views)"
+        "expanded_items",
+        "stored = bytes of all storages that an id refers to, each once (of the whole storage, not of its views)",
     )
     four = expected.tensor("uint8", (4,), b"\1" * 4)
     made = legacy_stream([tensor(view(f"v{at}"), (4,), (0,)) for at in range(17)], runs)
