@@ -88,6 +88,7 @@ FAMILIES: Final = (
     "policies",
     "policy_defaults",
     "policy_details",
+    "policy_arguments",
     "policy_wrappers",
     "sbx",
     "form_details",

@@ -67,7 +67,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-box-shape": ("19.8", "The action has the shape of its space.", ()),
     "ppo-box-float64": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ()),
     **{f"ppo-box-{dtype}": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ())
-       for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")},
+       for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16")},
     "ppo-multi-discrete": ("19.8", "| MultiDiscrete | ArgMax of each component, normalized |", ()),
     "ppo-tied": ("19.8", TIED, ()),
     "maskable-tied": ("19.8", TIED, ()),
@@ -158,6 +158,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
         "elu", "celu", "leaky-relu", "rrelu", "softplus", "hardtanh", "hardshrink", "softshrink", "gelu", "softmax",
         "log-softmax", "softmin",
     )},
+    "activation-prelu-of": ("19.5", "The `weight` of a PReLU has `num_parameters` items (1)", ()),
     "shared-layers": (
         "19.7", "both continue the layers of `mlp_extractor.shared_net`.", (),
     ),

@@ -36,6 +36,12 @@ REFUSED: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
 }
 """Activations with arguments that torch does not compute with."""
 
+SMALL_FLOATS: Final = (
+    ("Half", (0xC600, 0x03FF, 0x3555), (-6.0, 1023 / 2**24, 0.333251953125)),
+    ("BFloat16", (0xC0C0, 0x3A80, 0x3EAB), (-6.0, 2**-10, 0.333984375)),
+)
+"""Storages of 16 bits, words, and the numbers that these are."""
+
 
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
@@ -97,9 +103,17 @@ def of_dtypes() -> Iterator[Vector]:
         ("Int", "i"),
         ("Long", "q"),
         ("Double", "d"),
+        ("Half", "e"),
     ):
         made = of_storage(f"{name}Storage", struct.pack(f"<{ACTIONS}{code}", 0, 1, 1))
         yield rule.predicts(f"policy-weights-{name.lower()}", made, ONE, LAST)
+    made = of_storage("BFloat16Storage", struct.pack(f"<{ACTIONS}H", 0, 0x3F80, 0x3F80))
+    yield rule.predicts("policy-weights-bfloat16", made, ONE, LAST)
+    for cls, words, items in SMALL_FLOATS:
+        made = of_storage(f"{cls}Storage", struct.pack(f"<{ACTIONS}H", *words))
+        action = {"action": {"dtype": "<i8", "shape": [1], "items": [2]}}
+        steps = [{**action, "outputs": {"logits": floats(*items), "value": floats(0.0)}}]
+        yield rule.predicts(f"policy-weights-{cls.lower()}-of-other-signs", made, ONE, {"policy": {"steps": steps}})
     made = of_storage("ComplexFloatStorage", bytes(8 * ACTIONS))
     yield Rule("19.1", "cast to float32;").cannot_run("policy-weights-complex", made, ONE, "unsupported")
     rule = Rule("6.8", "Names and shapes of `policy.pth` follow from `policy_class`")

@@ -9,6 +9,7 @@ import io
 import math
 import struct
 import zipfile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators.build_pth import ordered, storage, tensor
@@ -40,6 +41,7 @@ MASK: Final = "`T_orig T_mask`, item by item"
 SPECTRAL: Final = "| `spectral_norm` | `T_orig`, `T_u`, `T_v` | `T_orig / (T_u M T_v)` |"
 OTHERS: Final = "do not determine `T`. A runner refuses it"
 AXIS: Final = "`T` is not determined if there is none;"
+ROUNDED: Final = "It has the shape of the first of them, and is rounded to its dtype."
 LENGTHS: Final = "`norm` is over the axes along which `T_g` has one item, and over all if it has no axes."
 
 
@@ -64,6 +66,13 @@ def vectors() -> Iterator[Vector]:
     for sentence, what, name, parts in UNDETERMINED:
         made = archive(replace(tensors, name, parts(tensors[name])))
         yield Rule("6.8", sentence).cannot_run(f"policy-undetermined-{what}", made, asked, "unsupported")
+    rule = Rule("6.8", ROUNDED)
+    for cls, code, factor in (("Half", "e", 1 + 2**-13), ("Half", "e", 1 - 2**-14), ("Double", "d", 1.0)):
+        shape, items = tensors[WEIGHT]
+        changed = replace(tensors, WEIGHT, {"_orig": (shape, items), "_mask": (shape, [factor] * len(items))})
+        made = archive(changed, dtypes={f"{WEIGHT}_orig": (f"{cls}Storage", code)})
+        what = f"{cls.lower()}-{'down' if factor > 1 else 'up' if factor < 1 else 'same'}"
+        yield rule.predicts(f"policy-computed-prune-{what}", made, asked, found)
     parts = spectral(".original", ".0._u", ".0._v")(tensors[f"{LAYER}.weight"])
     name = f"{LAYER}.parametrizations.weight"
     made = archive(replace(tensors, f"{LAYER}.weight", parts), metadata=("", name, f"{name}.0", f"{name}.1"))
@@ -91,15 +100,21 @@ def unpack(raw: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(raw) // 4}f", raw))
 
 
-def archive(tensors: Mapping[str, Numbers], metadata: Sequence[str] | None = None) -> bytes:
+def archive(
+    tensors: Mapping[str, Numbers],
+    metadata: Sequence[str] | None = None,
+    dtypes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> bytes:
     """The archive of the agent with other tensors.
 
     :param metadata: the paths of its modules
+    :param dtypes: the class of a tensor's storage, and the code of its items; by default those of float32
     """
     records, pairs = {}, {}
     for number, (name, (shape, items)) in enumerate(tensors.items()):
-        records[str(number)] = struct.pack(f"<{len(items)}f", *items)
-        pairs[name] = tensor(storage(len(items), str(number)), shape)
+        cls, code = dtypes.get(name, ("FloatStorage", "f"))
+        records[str(number)] = struct.pack(f"<{len(items)}{code}", *items)
+        pairs[name] = tensor(storage(len(items), str(number), cls), shape)
     versions = None if metadata is None else ordered({path: {"version": 1} for path in metadata})
     return change("ppo", {"policy.pth": pth(ordered(pairs, versions), records), **WITHOUT})
 

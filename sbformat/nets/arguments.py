@@ -305,7 +305,11 @@ def wrong_value_error(value: object, key: str, expected: str) -> UnsupportedErro
 
 def unknown_value_error(value: object, key: str, expected: str = "a class") -> UnsupportedError | NetworkError:
     """Return the error for a value outside the tables: plain data is wrong, and anything else is not known."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, list, dict, ArrayInfo)) or type(value) is tuple:
+    if (
+        value is None
+        or isinstance(value, (bool, int, float, str, bytes, list, dict, ArrayInfo))
+        or type(value) is tuple
+    ):
         return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
     name = str(value) if isinstance(value, Global) else render_line(value)
     message = f"{escape(key, 80)} is {escape(name, _MAX_VALUE_LENGTH)}, and the network for it is not known"

@@ -329,7 +329,7 @@ class LSTM(Module):
             message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
             raise NetworkError(arguments.key("proj_size"), message)
         dropout = arguments.values.get("dropout", 0.0)
-        if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+        if isinstance(dropout, bool) or not 0 <= arguments.number("dropout", 0.0) <= 1:
             message = f"expected a number from 0 to 1, got {describe_value(dropout)}"
             raise NetworkError(arguments.key("dropout"), message)
         bias, bidirectional = arguments.flag("bias", default=True), arguments.flag("bidirectional", default=False)

@@ -130,7 +130,7 @@ ACTIVATIONS = {
         ("elu", nn.ELU, 0.5), ("celu", nn.CELU, 0.5), ("leaky-relu", nn.LeakyReLU, 0.25), ("rrelu", nn.RReLU, 0.25, 0.5),
         ("softplus", nn.Softplus, 2.0, 1.0), ("hardtanh", nn.Hardtanh, -0.5, 2.0), ("hardshrink", nn.Hardshrink, 1.0),
         ("softshrink", nn.Softshrink, 0.25), ("gelu", nn.GELU, "tanh"), ("softmax", nn.Softmax, 1),
-        ("log-softmax", nn.LogSoftmax, -1), ("softmin", nn.Softmin, None),
+        ("log-softmax", nn.LogSoftmax, -1), ("softmin", nn.Softmin, None), ("prelu", nn.PReLU, 8),
     )},
 }  # fmt: skip
 CASES: dict[str, Case] = {
@@ -139,7 +139,7 @@ CASES: dict[str, Case] = {
     "ppo-box-shape": ppo(actions=spaces.Box(-1, 1, (2, 2), np.float32)),
     "ppo-box-float64": ppo(actions=spaces.Box(-1, 1, (2,), np.float64)),
     **{f"ppo-box-{dtype}": ppo(actions=spaces.Box(1, 5, (2,), np.dtype(dtype))) for dtype in (
-        "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
+        "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16",
     )},
     "ppo-multi-discrete": ppo(actions=spaces.MultiDiscrete([3, 2, 4])),
     "ppo-multi-binary": ppo(actions=spaces.MultiBinary(3)),
