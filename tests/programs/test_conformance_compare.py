@@ -231,7 +231,7 @@ def test_the_two_decoders_hardly_disagree(count: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
-@pytest.mark.parametrize("layer", FORMS)
+@pytest.mark.parametrize("layer", [*FORMS, "statistics", "replay-buffer", "algorithm"])
 def test_the_two_decoders_agree(layer: str) -> None:
     done = run_compare("--decoder", PYTHON, "--decoder", JAVASCRIPT, "--layer", layer, "--mutants", "10000", "--strict")
     assert done.returncode == 0, done.stdout

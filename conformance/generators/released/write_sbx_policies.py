@@ -17,15 +17,18 @@ import os
 import pickle
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sbx
 from gymnasium import spaces
+from stable_baselines3.common import save_util
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from conformance.generators.released.write_policies import (
@@ -147,7 +150,14 @@ def randomize(tree: Any, case: Case, generator: np.random.Generator) -> Any:
     return jax.tree_util.tree_map_with_path(change, tree)
 
 
+def dumps(value: Any) -> bytes:
+    """Pickle a value without the folder of the libraries, which functions by value name."""
+    folder = sys.prefix.encode()
+    return cloudpickle.dumps(value).replace(folder, b"/home/user/venv".ljust(len(folder), b"-")[: len(folder)])
+
+
 def save(model: Any) -> bytes:
+    save_util.cloudpickle = SimpleNamespace(dumps=dumps, loads=cloudpickle.loads)
     made = io.BytesIO()
     model.save(made, exclude=LEFT_OUT)
     return made.getvalue()
