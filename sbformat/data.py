@@ -611,7 +611,7 @@ class _Counts:
             self.escapes += piece.count(b"\\")
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.split(b'"')
-        outside = b"".join(parts[self.in_string :: 2])
+        outside = b'"' * self.in_string + b'"'.join(parts[self.in_string :: 2])  # a string ends a run of digits
         self.in_string ^= len(parts) % 2 == 0
         self.commas += outside.count(b",")
         self.colons += outside.count(b":")

@@ -284,6 +284,10 @@ def test_digits_in_strings_are_not_limited() -> None:
     assert loads(b'{"' + b"1" * 9000 + b'":"' + b"1" * 9000 + b'"}')
 
 
+def test_a_string_ends_a_run_of_digits() -> None:
+    refused(b'{"a":1' + b'"b"1' * 30_000, "expected JSON", json_digits=3)  # in several pieces
+
+
 def test_a_number_with_more_digits_than_python_converts_is_our_error() -> None:
     raw = b'{"a":' + b"1" * 5000 + b"}"
     assert beyond(raw).limit == "json_digits"

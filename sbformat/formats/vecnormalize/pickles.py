@@ -15,7 +15,7 @@ from sbformat.constants import SETTINGS_ENTRY
 from sbformat.container.writer import write_all
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_type
 from sbformat.formats.opener import open_archive
-from sbformat.formats.pickled import PickledArchive, require_statistics, require_plain_pickle
+from sbformat.formats.pickled import PickledArchive, require_plain_pickle, require_statistics
 from sbformat.formats.vecnormalize.bundled import read_entries
 from sbformat.formats.vecnormalize.values import (
     EXACT,
