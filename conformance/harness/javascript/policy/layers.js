@@ -132,7 +132,7 @@ function convolution(weights, module, [channels, height, width], filters, kernel
   const bias = weights.take(`${module}.bias`, [filters]);
   const patch = channels * kernel * kernel;
   const run = (image) => {
-    const out = new Array(filters * rows * columns);
+    const out = [];
     const seen = new Float64Array(patch);
     for (let row = 0; row < rows; row += 1) {
       for (let column = 0; column < columns; column += 1) {
@@ -166,10 +166,10 @@ function natureCnn(weights, module, shape, features, isOld) {
 /** An LSTM of one step: a function of a vector and [hidden, cell] of each layer, which returns the next ones. */
 function lstm(weights, module, inputs, hidden, count, hasBias) {
   const layers = Array.from({ length: count }, (_, number) => ['ih', 'hh'].map((way) => {
-    const width = way === 'hh' || number > 0 ? hidden : inputs;
-    weights.charge(4 * hidden);
-    const matrix = weights.take(`${module}.weight_${way}_l${number}`, [4 * hidden, width]);
-    const bias = hasBias ? weights.take(`${module}.bias_${way}_l${number}`, [4 * hidden]) : new Array(4 * hidden).fill(0);
+    const [width, gates] = [way === 'hh' || number > 0 ? hidden : inputs, 4 * hidden];
+    weights.charge(gates);
+    const matrix = weights.take(`${module}.weight_${way}_l${number}`, [gates, width]);
+    const bias = hasBias ? weights.take(`${module}.bias_${way}_l${number}`, [gates]) : new Array(gates).fill(0);
     return (vector) => bias.map((item, row) => dot(matrix, row * width, vector) + item);
   }));
   return (vector, states) => {
