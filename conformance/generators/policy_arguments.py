@@ -525,6 +525,9 @@ def of_lone_tensors() -> Iterator[Vector]:
     asked = {"steps": [{"observation": floats(1.0, -2.0, 3.0, -4.0)}], "policy_kwargs": {"activation_fn": "ReLU"}}
     made = state_dict(mlp("q_net.q_net", VECTOR, (8, ACTIONS)))
     yield rule.predicts("policy-lone-dqn-without-target", made, asked, {"policy": {"steps": [choice(VALUES)]}})
+    made = state_dict(mlp("q_net.q_net", VECTOR, (8, ACTIONS)) | linear("q_net.other", VECTOR, 1))
+    other = Rule("19.10", "names are left over that the network does not have", *GIVEN)
+    yield other.cannot_run("policy-lone-dqn-and-more", made, asked, "unsupported")
     box = read_json("lone-td3", "input")["action_space"]
     made = state_dict(mlp("actor.mu", VECTOR, (8, NUMBERS)))
     found = {"policy": {"steps": [numbers(SCALED, {})]}}

@@ -3,7 +3,7 @@
 // The state dict of a policy, and its layers (FORMAT.md 6.8, POLICIES.md 19.4 to 19.6), as functions of vectors. Each takes its
 // tensors by name and shape when it is made, so that a contradiction is found before anything is computed.
 
-const { invalid } = require('../errors.js');
+const { invalid, unsupported } = require('../errors.js');
 const { quoted } = require('../names.js');
 const { numbersOf } = require('./plain.js');
 const { sigmoid } = require('./activations.js');
@@ -66,7 +66,8 @@ class Weights {
         if (areNeeded || this.tensors.has(copy)) this.check(copy, this.tensors.get(name).shape);
       }
     }
-    for (const name of this.tensors.keys()) if (!expected.has(name)) invalid(`the policy has no tensor ${quoted(name)}`);
+    const refuse = areNeeded ? invalid : unsupported;
+    for (const name of this.tensors.keys()) if (!expected.has(name)) refuse(`the policy has no tensor ${quoted(name)}`);
   }
 }
 
