@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators.build_objects import array as pickled_array
 from conformance.generators.build_objects import numbers as array
 from conformance.generators.build_objects import pack_items, scalar
-from conformance.generators.build_pth import Apply, Name, dumps
+from conformance.generators.build_pth import Apply, Name, dumps, ordered, storage, tensor
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.policies import CNN, GIVEN, LSTM, change, entry, read_agent, read_json, serialize
 from conformance.generators.policy_defaults import (
     ACTIONS,
@@ -24,11 +26,13 @@ from conformance.generators.policy_defaults import (
     SCALED,
     VALUES,
     VECTOR,
+    WITHOUT,
     archive,
     both,
     choice,
     cnn,
     critics,
+    extractor,
     floats,
     gaussian,
     linear,
@@ -122,7 +126,7 @@ def with_arguments(name: str, kwargs: object, release: str | None = None, **data
     :param release: that wrote it; by default the recorded one, and none if it is empty
     """
     entries = {} if release is None else {"_stable_baselines3_version": release.encode() or None}
-    return change(name, entries, policy_kwargs=serialize(dumps(kwargs)), **data)
+    return change(name, {**WITHOUT, **entries}, policy_kwargs=serialize(dumps(kwargs)), **data)
 
 
 def agrees(rule: Rule, name: str, agent: str, made: bytes, *arguments: str) -> Vector:
@@ -139,6 +143,15 @@ def refused(rule: Rule, name: str, agent: str, made: bytes, outcome: str = "inva
     return rule.cannot_run(name, made, read_json(agent, "input"), outcome, *arguments, features=features)
 
 
+BLACK: Final = {"steps": [{"observation": {"dtype": "|u1", "shape": [1, *IMAGE], "items": [0] * math.prod(IMAGE)}}]}
+CHOICE: Final = {"policy": {"steps": [choice(LOGITS)]}}
+
+
+def of_images(features: int, **data: Any) -> bytes:
+    """An agent with a NatureCNN of so many features."""
+    return archive("cnn", extractor(cnn("features_extractor", features)) | on_policy(features, ()), **data)
+
+
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from of_names()
@@ -147,6 +160,7 @@ def vectors() -> Iterator[Vector]:
     yield from of_faults()
     yield from of_spaces()
     yield from of_networks()
+    yield from of_two_extractors()
     yield from of_releases()
     yield from of_activations()
     yield from of_lone_tensors()
@@ -159,13 +173,18 @@ def of_names() -> Iterator[Vector]:
     for agent, name, value in NOT_ACCEPTED:
         made = with_arguments(agent, {**ALL[agent], name: value})
         yield refused(rule, f"policy-other-argument-{agent}-{name}", agent, made)
-    nested = {"ppo": ("features_extractor_kwargs", {"features_dim": 4}), "lstm": ("lstm_kwargs", {"hidden": 5}),
-              "cnn": ("features_extractor_kwargs", {"features_dim": 8, "cnn_output_dim": 8})}  # fmt: skip
+    nested = {"ppo": ("features_extractor_kwargs", {"features_dim": 4}), "lstm": ("lstm_kwargs", {"hidden": 5})}
     for agent, (name, value) in nested.items():
-        made = with_arguments(agent, {**ALL.get(agent, {}), name: value})
+        made = with_arguments(agent, {**ALL[agent], name: value})
         yield refused(rule, f"policy-other-argument-in-{name}-{agent}", agent, made)
-    made = with_arguments("cnn", {"features_extractor_kwargs": {"features_dim": 8, "normalized_image": False}})
-    yield agrees(rule, "policy-all-arguments-cnn", "cnn", made)
+    for name, options in {
+        "all": {"features_dim": 8, "normalized_image": False}, "other": {"features_dim": 8, "cnn_output_dim": 8},
+    }.items():  # fmt: skip
+        made, features = of_images(8, policy_kwargs={"features_extractor_kwargs": options}), (*CNN,)
+        if name == "all":
+            yield rule.predicts("policy-all-arguments-cnn", made, BLACK, CHOICE, features=features)
+        else:
+            yield rule.cannot_run("policy-other-argument-cnn", made, BLACK, "invalid", features=features)
     yield refused(rule, "policy-argument-without-text", "ppo", with_arguments("ppo", {"net_arch": [8], 1: 1}))
     rule = Rule("19.11", SINCE)
     for agent, name, value, before, first in (
@@ -206,9 +225,9 @@ def of_values() -> Iterator[Vector]:
         made = with_arguments("ppo", {"net_arch": [8], "normalize_images": value})
         yield refused(rule, f"policy-flag-{name}", "ppo", made, "unsupported")
     for name, value in {"1": 1, "text": "x"}.items():
-        yield agrees(rule, f"policy-use-sde-{name}", "ppo-gsde", change("ppo-gsde", use_sde=value))
+        yield agrees(rule, f"policy-use-sde-{name}", "ppo-gsde", change("ppo-gsde", WITHOUT, use_sde=value))
     for name, value in {"0": 0, "null": None, "0.0": 0.0}.items():
-        yield agrees(rule, f"policy-use-sde-{name}", "ppo", change("ppo", use_sde=value))
+        yield agrees(rule, f"policy-use-sde-{name}", "ppo", change("ppo", WITHOUT, use_sde=value))
     for agent, kwargs in {
         "ppo-gsde-full-std": {"full_std": 0, "use_expln": 1}, "ars-clipped": {"squash_output": 0},
         "lstm-shared": {"lstm_hidden_size": 5, "shared_lstm": 1, "enable_critic_lstm": 0}, "ars-biases": {"with_bias": None},
@@ -243,9 +262,10 @@ def of_sizes() -> Iterator[Vector]:
     asked = {"steps": [{"observation": floats(1.0, -2.0, 3.0, -4.0)}]}
     made = archive("ppo", on_policy(VECTOR, (0,)), policy_kwargs={"net_arch": [0]})
     yield rule.predicts("policy-layer-of-0", made, asked, {"policy": {"steps": [choice(LOGITS)]}})
-    for agent, name, value in (("lstm", "lstm_hidden_size", 0), ("lstm", "n_lstm_layers", 0), ("sac", "n_critics", 0),
-                               ("cnn", "features_extractor_kwargs", {"features_dim": 0})):  # fmt: skip
-        yield refused(rule, f"policy-{name}-of-0", agent, with_arguments(agent, {**ALL.get(agent, {}), name: value}))
+    for agent, name, value in (("lstm", "lstm_hidden_size", 0), ("lstm", "n_lstm_layers", 0), ("sac", "n_critics", 0)):
+        yield refused(rule, f"policy-{name}-of-0", agent, with_arguments(agent, {**ALL[agent], name: value}))
+    made = of_images(0, policy_kwargs={"features_extractor_kwargs": {"features_dim": 0}})
+    yield rule.cannot_run("policy-features-of-0", made, BLACK, "invalid", features=CNN)
     rule = Rule("19.11", ARCH)
     yield agrees(rule, "policy-dqn-of-a-tuple", "dqn", with_arguments("dqn", {"net_arch": (8,)}))
     yield agrees(rule, "policy-sac-of-a-tuple-0.9", "sac", with_arguments("sac", {"net_arch": (8,)}, "0.9.0"))
@@ -272,8 +292,8 @@ def of_faults() -> Iterator[Vector]:
         yield refused(
             rule, f"policy-clip-mean-{name}", "sac-gsde", with_arguments("sac-gsde", {**kwargs, "clip_mean": value})
         )
-    yield agrees(rule, "policy-exploration-rate-null", "dqn", change("dqn", exploration_rate=None))
-    yield refused(rule, "policy-exploration-rate-text", "dqn", change("dqn", exploration_rate="0.1"))
+    yield agrees(rule, "policy-exploration-rate-null", "dqn", change("dqn", WITHOUT, exploration_rate=None))
+    yield refused(rule, "policy-exploration-rate-text", "dqn", change("dqn", WITHOUT, exploration_rate="0.1"))
     rule = Rule("19.11", ANOTHER_KIND)
     for key in ("activation_fn", "features_extractor_class"):
         for name, value in {"text": "ReLU", "number": 1, "tuple": (), "bytes": b"", "array": array("u1", 8)}.items():
@@ -285,10 +305,14 @@ def of_faults() -> Iterator[Vector]:
     for key in ("optimizer_kwargs", "features_extractor_kwargs"):
         yield refused(rule, f"policy-{key}-list", "ppo", with_arguments("ppo", {"net_arch": [8], key: [1]}))
     for key in ("policy_class", "observation_space", "action_space"):
-        yield refused(rule, f"policy-without-{key}", "ppo", change("ppo", without=(key,)), "unsupported")
+        yield refused(rule, f"policy-without-{key}", "ppo", change("ppo", WITHOUT, without=(key,)), "unsupported")
     rule = Rule("19.11", OWN_OUTCOME)
     yield refused(
-        rule, "policy-arguments-broken", "ppo", change("ppo", policy_kwargs=serialize(b"\x80\x02}q")), "pickle failure"
+        rule,
+        "policy-arguments-broken",
+        "ppo",
+        change("ppo", WITHOUT, policy_kwargs=serialize(b"\x80\x02}q")),
+        "pickle failure",
     )
     held: list[Any] = []
     for _ in range(9):
@@ -311,15 +335,15 @@ def of_spaces() -> Iterator[Vector]:
     )}  # fmt: skip
     for agent, name in (("maskable", "box"), ("sac", "discrete"), ("td3", "multi-binary"), ("dqn", "box"), ("qrdqn", "multi-discrete"),
                         ("ars", "multi-discrete"), ("ars-linear", "multi-binary")):  # fmt: skip
-        yield refused(rule, f"policy-{agent}-of-{name}", agent, change(agent, action_space=spaces[name]))
+        yield refused(rule, f"policy-{agent}-of-{name}", agent, change(agent, WITHOUT, action_space=spaces[name]))
     space = json.loads(entry("ppo-observes-multi-binary-2d", "data"))["observation_space"]
-    yield refused(rule, "policy-ppo-of-multi-binary-2d", "ppo", change("ppo", action_space=space))
+    yield refused(rule, "policy-ppo-of-multi-binary-2d", "ppo", change("ppo", WITHOUT, action_space=space))
 
 
 def of_networks() -> Iterator[Vector]:
     rule = Rule("6.8", NO_GSDE)
     for agent in ("dqn", "td3", "maskable", "ars", "ppo", "sac"):
-        yield refused(rule, f"policy-gsde-of-{agent}", agent, change(agent, use_sde=True))
+        yield refused(rule, f"policy-gsde-of-{agent}", agent, change(agent, WITHOUT, use_sde=True))
     rule = Rule("6.8", "`log_std_init` that is not a number")
     for agent in ("ppo-box", "sac-gsde"):
         kwargs: dict[str, Any] = {"net_arch": [8]} | (
@@ -364,15 +388,36 @@ def of_networks() -> Iterator[Vector]:
                    policy_kwargs={"net_arch": [8], "batch_norm": False})  # fmt: skip
     yield refused(rule, "policy-crossq-with-target", "crossq", made)
     rule = Rule("6.8", ALIASES, *CNN)
-    shapes = cnn("features_extractor", 512) | on_policy(512, ())
-    image = {"dtype": "|u1", "shape": [1, *IMAGE], "items": [0] * math.prod(IMAGE)}
-    asked = {"steps": [{"observation": image}]}
-    yield rule.cannot_run("policy-without-other-names", archive("cnn", shapes), asked, "invalid")
-    old = {"policy.pth": state_dict(shapes), "_stable_baselines3_version": b"1.6.2"}
-    found = {"policy": {"steps": [choice(LOGITS)]}}
-    yield rule.predicts("policy-without-other-names-1.6", change("cnn", old, policy_kwargs={}), asked, found)
-    yield rule.cannot_run("policy-with-other-names-1.6", change("cnn", {"_stable_baselines3_version": b"1.6.2"}),
-                          read_json("cnn", "input"), "invalid")  # fmt: skip
+    for release in ("1.6.2", "1.7.0"):
+        for which, names in {"without": dict, "with": extractor}.items():
+            shapes = names(cnn("features_extractor", 512)) | on_policy(512, ())
+            entries = {**WITHOUT, "policy.pth": state_dict(shapes), "_stable_baselines3_version": release.encode()}
+            made, name = change("cnn", entries, policy_kwargs={}), f"policy-{which}-other-names-{release}"
+            if (release == "1.7.0") == (which == "with"):
+                yield rule.predicts(name, made, BLACK, CHOICE)
+            else:
+                yield rule.cannot_run(name, made, BLACK, "invalid")
+
+
+def of_two_extractors() -> Iterator[Vector]:
+    """Another features extractor of the critic: its features are 1, and the weights of the value are 1/4."""
+    shapes = extractor(cnn("features_extractor", 8)) | on_policy(8, ())
+    storages = {"0": struct.pack("<f", 0), "1": struct.pack("<f", BIAS), "2": struct.pack("<f", 1)}
+    pairs = {}
+    for name, shape in shapes.items():
+        number = (
+            "2"
+            if name == "vf_features_extractor.linear.0.bias"
+            else "1"
+            if "bias" in name or name == "value_net.weight"
+            else "0"
+        )
+        pairs[name] = tensor(storage(1, number), shape, (0,) * len(shape))
+    kwargs = {"features_extractor_kwargs": {"features_dim": 8}, "share_features_extractor": False}
+    made = change("cnn", {**WITHOUT, "policy.pth": pth(ordered(pairs), storages)}, policy_kwargs=kwargs)
+    found = {"policy": {"steps": [choice({**LOGITS, "value": floats(8 * BIAS + BIAS)})]}}
+    rule = Rule("19.4", "`pi_features_extractor` and `vf_features_extractor`.", *CNN)
+    yield rule.predicts("policy-two-extractors", made, BLACK, found)
 
 
 def of_releases() -> Iterator[Vector]:
@@ -383,7 +428,7 @@ def of_releases() -> Iterator[Vector]:
     yield agrees(
         rule, "policy-arch-list-of-dict-and-more", "ppo", with_arguments("ppo", {"net_arch": [both_branches, 5]})
     )
-    yield refused(rule, "policy-arch-first-dict", "ppo", change("ppo", policy_kwargs={"net_arch": first}))
+    yield refused(rule, "policy-arch-first-dict", "ppo", change("ppo", WITHOUT, policy_kwargs={"net_arch": first}))
     yield refused(rule, "policy-arch-of-null", "ppo", with_arguments("ppo", {"net_arch": {"pi": None, "vf": [8]}}))
     yield agrees(rule, "policy-arch-dict-1.7", "ppo", with_arguments("ppo", {"net_arch": both_branches}, "1.7.0"))
     for name, value in {"pi": {"pi": [8]}, "vf": {"vf": [8]}}.items():
@@ -400,15 +445,17 @@ def of_releases() -> Iterator[Vector]:
     )
     rule = Rule("6.8", EVERY_RELEASE)
     for agent in ("ppo", "sac", "shared-layers", "old-critics"):
-        yield agrees(rule, f"policy-of-no-release-{agent}", agent, change(agent, {"_stable_baselines3_version": None}))
-    made = change("shared-layers", {"_stable_baselines3_version": b"1.8.0a3"})
+        yield agrees(
+            rule, f"policy-of-no-release-{agent}", agent, change(agent, {**WITHOUT, "_stable_baselines3_version": None})
+        )
+    made = change("shared-layers", {**WITHOUT, "_stable_baselines3_version": b"1.8.0a3"})
     yield agrees(
         Rule("6.8", "and a pre-release also with the release before it"),
         "policy-of-a-pre-release",
         "shared-layers",
         made,
     )
-    made = change("shared-layers", {"_stable_baselines3_version": b"1.8.0"})
+    made = change("shared-layers", {**WITHOUT, "_stable_baselines3_version": b"1.8.0"})
     yield refused(rule, "policy-of-a-release", "shared-layers", made)
     rule = Rule(
         "19.8",
@@ -421,7 +468,9 @@ def of_releases() -> Iterator[Vector]:
     shapes = {**mlp("mlp_extractor.policy_net", VECTOR, (8,)), **mlp("mlp_extractor.value_net", VECTOR, (8,)),
               **linear("action_net", 8, NUMBERS), **linear("value_net", 8, 1), "log_std": (NUMBERS,)}  # fmt: skip
     made = change(
-        "ppo-box", {"policy.pth": state_dict(shapes), "_stable_baselines3_version": b"2.1.0"}, policy_kwargs=kwargs
+        "ppo-box",
+        {**WITHOUT, "policy.pth": state_dict(shapes), "_stable_baselines3_version": b"2.1.0"},
+        policy_kwargs=kwargs,
     )
     outputs = {"mean": floats(BIAS, BIAS), "value": floats(BIAS)}
     asked = {"steps": [{"observation": floats(1.0, -2.0, 3.0, -4.0)}]}
@@ -440,7 +489,7 @@ def of_noise_layers() -> Iterator[Vector]:
         layers = mlp("actor.sde_features_extractor", VECTOR, sizes)
         shapes = {**actor, **layers, "actor.log_std": ((sizes or [VECTOR])[-1], NUMBERS)}
         kwargs = {"net_arch": [8], "sde_net_arch": sizes, "use_sde": True}
-        made = change("sac-gsde", {"policy.pth": state_dict(shapes), "_stable_baselines3_version": b"1.2.0"},
+        made = change("sac-gsde", {**WITHOUT, "policy.pth": state_dict(shapes), "_stable_baselines3_version": b"1.2.0"},
                       use_sde=True, policy_kwargs=kwargs)  # fmt: skip
         log_std = floats(*[math.log(seen + 1e-6) / 2] * NUMBERS)
         step = numbers(SCALED, {"mean": floats(BIAS, BIAS), "log_std": log_std, **CRITICS})
@@ -476,6 +525,9 @@ def of_lone_tensors() -> Iterator[Vector]:
     asked = {"steps": [{"observation": floats(1.0, -2.0, 3.0, -4.0)}], "policy_kwargs": {"activation_fn": "ReLU"}}
     made = state_dict(mlp("q_net.q_net", VECTOR, (8, ACTIONS)))
     yield rule.predicts("policy-lone-dqn-without-target", made, asked, {"policy": {"steps": [choice(VALUES)]}})
+    made = state_dict(mlp("q_net.q_net", VECTOR, (8, ACTIONS)) | linear("q_net.other", VECTOR, 1))
+    other = Rule("19.10", "names are left over that the network does not have", *GIVEN)
+    yield other.cannot_run("policy-lone-dqn-and-more", made, asked, "unsupported")
     box = read_json("lone-td3", "input")["action_space"]
     made = state_dict(mlp("actor.mu", VECTOR, (8, NUMBERS)))
     found = {"policy": {"steps": [numbers(SCALED, {})]}}

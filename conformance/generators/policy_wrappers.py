@@ -66,6 +66,7 @@ def vectors() -> Iterator[Vector]:
     for sentence, what, name, parts in UNDETERMINED:
         made = archive(replace(tensors, name, parts(tensors[name])))
         yield Rule("6.8", sentence).cannot_run(f"policy-undetermined-{what}", made, asked, "unsupported")
+    yield from square()
     rule = Rule("6.8", ROUNDED)
     for cls, code, factor in (("Half", "e", 1 + 2**-13), ("Half", "e", 1 - 2**-14), ("Double", "d", 1.0)):
         shape, items = tensors[WEIGHT]
@@ -79,6 +80,31 @@ def vectors() -> Iterator[Vector]:
     alone = archive(replace(tensors, f"{LAYER}.weight", parts), metadata=("", name, f"{name}.0"))
     yield Rule("6.8", OTHERS).predicts("policy-computed-first-parametrization", alone, asked, found)
     yield Rule("6.8", OTHERS).cannot_run("policy-undetermined-second-parametrization", made, asked, "unsupported")
+
+
+def square() -> Iterator[Vector]:
+    """A square weight of a layer between others of 0, of which the vectors select one item along each axis."""
+    weight = f"{FIRST}.weight"
+    below = ("weight", "bias")
+    zeros = {f"{module}.{part}": (outputs, inputs)[: 2 if part == "weight" else 1]
+             for module, outputs, inputs in ((FIRST, 4, 4), ("mlp_extractor.value_net.0", 4, 4), ("action_net", 3, 4),
+                                             ("value_net", 1, 4)) for part in below}  # fmt: skip
+    tensors = {name: (shape, [0.25 * (name[-1] == "s")] * math.prod(shape)) for name, shape in zeros.items()}
+    left, right = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
+    asked = {"steps": [{"observation": {"dtype": "<f4", "shape": [1, 4], "items": [1, 2, 3, 4]}}]}
+    outputs = {"logits": {"dtype": "<f4", "shape": [1, 3], "items": [0.25] * 3},
+               "value": {"dtype": "<f4", "shape": [1, 1], "items": [0.25]}}  # fmt: skip
+    found = {"policy": {"steps": [{"action": {"dtype": "<i8", "shape": [1], "items": [0]}, "outputs": outputs}]}}
+    rule = Rule("6.8", "or another one yields a `T_u M T_v` whose absolute value is greater by more than a thousandth.")
+    for name, other in {"less": 1.0, "equal": 2.0, "a-little-greater": -2.001, "greater": -2.01}.items():
+        items = [0.0] * 16
+        items[1], items[4] = 2.0, other
+        parts = {"_orig": ((4, 4), items), "_u": ((4,), left), "_v": ((4,), right)}
+        made = archive(replace(tensors, weight, parts), net_arch=[4])
+        if name == "greater":
+            yield rule.cannot_run(f"policy-undetermined-square-{name}", made, asked, "unsupported")
+        else:
+            yield rule.predicts(f"policy-computed-square-{name}", made, asked, found)
 
 
 RENAMED: Final[Mapping[str, Callable[[str], str]]] = {
@@ -104,6 +130,7 @@ def archive(
     tensors: Mapping[str, Numbers],
     metadata: Sequence[str] | None = None,
     dtypes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    net_arch: Sequence[int] = (8,),
 ) -> bytes:
     """The archive of the agent with other tensors.
 
@@ -116,7 +143,8 @@ def archive(
         records[str(number)] = struct.pack(f"<{len(items)}{code}", *items)
         pairs[name] = tensor(storage(len(items), str(number), cls), shape)
     versions = None if metadata is None else ordered({path: {"version": 1} for path in metadata})
-    return change("ppo", {"policy.pth": pth(ordered(pairs, versions), records), **WITHOUT})
+    entries = {"policy.pth": pth(ordered(pairs, versions), records), **WITHOUT}
+    return change("ppo", entries, policy_kwargs={"net_arch": list(net_arch)})
 
 
 def replace(tensors: Mapping[str, Numbers], name: str, parts: Mapping[str, Numbers]) -> dict[str, Numbers]:

@@ -3,7 +3,7 @@
 // The state dict of a policy, and its layers (FORMAT.md 6.8, POLICIES.md 19.4 to 19.6), as functions of vectors. Each takes its
 // tensors by name and shape when it is made, so that a contradiction is found before anything is computed.
 
-const { invalid } = require('../errors.js');
+const { invalid, unsupported } = require('../errors.js');
 const { quoted } = require('../names.js');
 const { numbersOf } = require('./plain.js');
 const { sigmoid } = require('./activations.js');
@@ -66,7 +66,8 @@ class Weights {
         if (areNeeded || this.tensors.has(copy)) this.check(copy, this.tensors.get(name).shape);
       }
     }
-    for (const name of this.tensors.keys()) if (!expected.has(name)) invalid(`the policy has no tensor ${quoted(name)}`);
+    const refuse = areNeeded ? invalid : unsupported;
+    for (const name of this.tensors.keys()) if (!expected.has(name)) refuse(`the policy has no tensor ${quoted(name)}`);
   }
 }
 
@@ -132,7 +133,7 @@ function convolution(weights, module, [channels, height, width], filters, kernel
   const bias = weights.take(`${module}.bias`, [filters]);
   const patch = channels * kernel * kernel;
   const run = (image) => {
-    const out = new Array(filters * rows * columns);
+    const out = [];
     const seen = new Float64Array(patch);
     for (let row = 0; row < rows; row += 1) {
       for (let column = 0; column < columns; column += 1) {
@@ -166,10 +167,10 @@ function natureCnn(weights, module, shape, features, isOld) {
 /** An LSTM of one step: a function of a vector and [hidden, cell] of each layer, which returns the next ones. */
 function lstm(weights, module, inputs, hidden, count, hasBias) {
   const layers = Array.from({ length: count }, (_, number) => ['ih', 'hh'].map((way) => {
-    const width = way === 'hh' || number > 0 ? hidden : inputs;
-    weights.charge(4 * hidden);
-    const matrix = weights.take(`${module}.weight_${way}_l${number}`, [4 * hidden, width]);
-    const bias = hasBias ? weights.take(`${module}.bias_${way}_l${number}`, [4 * hidden]) : new Array(4 * hidden).fill(0);
+    const [width, gates] = [way === 'hh' || number > 0 ? hidden : inputs, 4 * hidden];
+    weights.charge(gates);
+    const matrix = weights.take(`${module}.weight_${way}_l${number}`, [gates, width]);
+    const bias = hasBias ? weights.take(`${module}.bias_${way}_l${number}`, [gates]) : new Array(gates).fill(0);
     return (vector) => bias.map((item, row) => dot(matrix, row * width, vector) + item);
   }));
   return (vector, states) => {

@@ -51,10 +51,10 @@ function strip(name, counts) {
 }
 
 const isSame = (one, other) => one.length === other.length && one.every((size, at) => size === other[at]);
-const undetermined = (wrapper) => unsupported(`${wrapper}: its parts do not determine a tensor`);
+const undetermined = () => unsupported('the parts of a tensor do not determine it');
 
 function applyMask(original, mask) {
-  if (!isSame(original.shape, mask.shape)) undetermined('prune');
+  if (!isSame(original.shape, mask.shape)) undetermined();
   return original.items.map((item, at) => item * mask.items[at]);
 }
 
@@ -71,11 +71,10 @@ function positionOf(index, shape) {
 
 /** `u M v`, where an axis of the weight is that of the rows of M. */
 function multiply({ shape, items }, left, right, axis) {
-  const others = shape.filter((_, at) => at !== axis);
+  const inner = product(shape.slice(axis + 1));
   return items.reduce((sum, item, index) => {
-    const position = positionOf(index, shape);
-    const column = position.filter((_, at) => at !== axis).reduce((at, place, other) => at * others[other] + place, 0);
-    return sum + left.items[position[axis]] * item * right.items[column];
+    const [outer, row] = [Math.floor(index / (inner * shape[axis])), Math.floor(index / inner) % shape[axis]];
+    return sum + left.items[row] * item * right.items[outer * inner + (index % inner)];
   }, 0);
 }
 
@@ -84,14 +83,14 @@ function divideByNorm(weight, left, right) {
   const axes = weight.shape.flatMap((length, axis) => (size > 0 && isSame(left.shape, [length]) && isSame(right.shape, [size / length]) ? [axis] : []));
   const [first, ...others] = axes.map((axis) => multiply(weight, left, right, axis));
   const isCertain = axes.length === 1 || (axes[0] === 0 && !others.some((other) => Math.abs(other) > Math.abs(first) * NEARLY));
-  if (!isCertain) undetermined('spectral_norm');
+  if (!isCertain) undetermined();
   return weight.items.map((item) => item / first);
 }
 
 function scale(direction, length) {
   const lengths = direction.shape.map((_, axis) => length.shape[axis] ?? 1);
   const isFit = length.shape.length === 0 || (length.shape.length === direction.shape.length && lengths.every((size, axis) => size === 1 || size === direction.shape[axis]));
-  if (!isFit) undetermined('weight_norm');
+  if (!isFit) undetermined();
   const groups = direction.items.map((_, index) => positionOf(index, direction.shape).reduce((at, place, axis) => (lengths[axis] === 1 ? at : at * lengths[axis] + place), 0));
   const squares = length.items.map(() => 0);
   direction.items.forEach((item, index) => { squares[groups[index]] += item * item; });
@@ -138,10 +137,10 @@ function findComputed(tensors, modules) {
 }
 
 function compute(parts, run, budget) {
-  if (run === null) undetermined('parametrizations');
+  if (run === null) undetermined();
   const [{ dtype, shape }] = parts;
   parts.forEach((part) => {
-    if (!FLOATS.has(part.dtype)) undetermined(part.dtype);
+    if (!FLOATS.has(part.dtype)) undetermined();
     budget.check('member_bytes', BYTES_OF_AN_ITEM * product(part.shape));
   });
   const items = run(...parts.map((part) => ({ shape: part.shape, items: numbersOf(part) }))).map(FLOATS.get(dtype));
