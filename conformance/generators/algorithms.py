@@ -119,9 +119,21 @@ def by_policy() -> Iterator[Vector]:
     ):  # fmt: skip
         made = document({"n_epochs": 10, "policy_class": serialized(raw)})
         yield rule.accepts(f"algorithm-policy-{label}", made, expected_algorithm("PPO", certain=certain), "--algorithm")
-    rule = Rule("4.3", "but everything in `data` follows section 3:")
-    broken = document({"n_epochs": 10, "learning_rate": {":serialized:": 5}})
-    yield rule.refuses("algorithm-beside-broken-blob", broken, "data failure", "--algorithm")
+    rule = Rule("4.3", "A blob that 3.2 refuses is still a data failure, under any key.")
+    for label, key, text in (("beside-broken-blob", "learning_rate", 5), ("of-broken-blob", "policy_class", "g")):
+        broken = document({"n_epochs": 10, key: {":serialized:": text}})
+        yield rule.refuses(f"algorithm-{label}", broken, "data failure", "--algorithm")
+    rule = Rule("4.3", "Its module is that of the pair (5.4): a dotted name is one name.")
+    for label, values, module, cls, name, certain in (
+        ("ppo", {"n_epochs": 10}, "stable_baselines3.common.policies", "X.Y", "PPO", True),
+        ("ppo-joined", {"n_epochs": 10}, "stable_baselines3.common", "policies.X", "PPO", False),
+        ("maskable", {"n_epochs": 10}, "sb3_contrib.common.maskable.policies", "X.Y", "MaskablePPO", True),
+        ("maskable-joined", {"n_epochs": 10}, "sb3_contrib.common.maskable", "policies.X", "PPO", False),
+        ("module", {}, "stable_baselines3.sac.policies", "X.Y", "SAC", True),
+        ("module-joined", {}, "stable_baselines3.ppo", "policies.X", None, False),
+    ):
+        made = document({**values, "policy_class": blob(module, cls)})
+        yield rule.accepts(f"algorithm-dotted-{label}", made, expected_algorithm(name, certain=certain), "--algorithm")
     rule = Rule("4.3", "If no row matches, the module of `policy_class` names the algorithm")
     for module, name, certain in (
         ("stable_baselines3.sac.policies", "SAC", True), ("sb3_contrib.tqc.policies", "TQC", True),
@@ -149,6 +161,23 @@ def by_policy() -> Iterator[Vector]:
         made = document({"policy_class": blob(module, "Policy")})
         unknown = expected_algorithm(None, certain=False)
         yield rule.accepts(f"algorithm-by-no-module-{label}", made, unknown, "--algorithm")
+    rule = Rule("4.3", "The module of its `policy_class` is `sbx.PACKAGE`, or begins with `sbx.PACKAGE.`.")
+    for label, module, cls, is_sbx in (
+        ("package", "sbx.a", "b", True), ("deeper", "sbx.a.b.c", "d", True), ("library", "sbx", "a.b", False),
+        ("no-package", "sbx..a", "b", False), ("other-library", "sbx_a.b", "c", False), ("type", "<class 'sbx.a", "b'>", False),
+    ):  # fmt: skip
+        made = document({"n_epochs": 10, "policy_class": blob(module, cls)})
+        found = expected_algorithm(None if is_sbx else "PPO", certain=False)
+        yield rule.accepts(f"algorithm-of-sbx-by-{label}", made, found, "--algorithm")
+    rule = Rule("4.3", "Its `policy` has the `:type:` `<class 'sbx.PACKAGE.NAME'>`.")
+    for label, text, is_sbx in (
+        ("whole", "<class 'sbx.a.b'>", True), ("dotted", "<class 'sbx.a.b.C'>", True), ("module", "sbx.a.b", False),
+        ("without-a-name", "<class 'sbx.a'>", False), ("space", " <class 'sbx.a.b'>", False),
+    ):  # fmt: skip
+        policy = {":type:": text, ":serialized:": serialized(b"\x80\x04N.")[":serialized:"]}
+        made = document({"n_epochs": 10, "policy": policy})
+        found = expected_algorithm(None if is_sbx else "PPO", certain=False)
+        yield rule.accepts(f"algorithm-of-sbx-type-{label}", made, found, "--algorithm")
     rule = Rule("4.3", "The name by this section is then null, not certain.")
     made = document({"n_epochs": 10, "policy_class": blob("sbx.ppo.policies", "PPOPolicy")})
     yield rule.accepts("algorithm-of-sbx", made, expected_algorithm(None, certain=False), "--algorithm")

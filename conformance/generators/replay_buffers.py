@@ -145,6 +145,8 @@ def roots() -> Iterator[Vector]:
         "of-statistics": running_mean(0.5, 2.0), "of-an-agent": ({}, []), "of-a-list": [whole["pos"]],
     }.items():  # fmt: skip
         yield rule.refuses(f"buffer-{name}", dumps(root), UNSUPPORTED, ASKED)
+    dotted = Name("stable_baselines3.her", "her_replay_buffer.HerReplayBuffer")
+    yield refuses(rule, "of-a-dotted-name", episodic(), UNSUPPORTED, cls=dotted)
     rule = Rule("18", "It is read as one pickle by 16.3: nothing in it is imported, called or built.")
     data = pickled(BUFFER, whole)
     yield rule.refuses("buffer-behind", data + b"x", "pickle failure", ASKED)
@@ -461,6 +463,20 @@ def other_forms() -> Iterator[Vector]:
         "own-without-pos": instance(OWN, {name: value for name, value in inner.items() if name != "pos"}),
     }.items():  # fmt: skip
         yield refuses(rule, f"offline-{label}", {**offline, "replay_buffer": value}, cls=HER)
+    by_episode = {name: tree(value) for name, value in offline.items()}
+    for label, innermost in {"whole": inner, "broken": {**inner, "pos": 4}, "absent": None}.items():
+        filled = {} if innermost is None else {"replay_buffer": instance(OWN, innermost)}
+        parts = {**offline, "replay_buffer": instance(HER, {**by_episode, **filled})}
+        if label == "whole":
+            yield accepts(rule, f"offline-twice-{label}", parts, found, cls=HER, size=2)
+        else:
+            yield refuses(rule, f"offline-twice-{label}", parts, cls=HER)
+    levels = by_episode | {"online_sampling": True}
+    for _ in range(8):
+        levels = {**by_episode, "replay_buffer": instance(HER, levels)}
+    yield accepts(
+        rule, "offline-nine-times", {**offline, "replay_buffer": instance(HER, levels)}, found, cls=HER, size=2
+    )
     yield accepts(
         rule, "online-none", {**episodic(), "online_sampling": True, "replay_buffer": None}, found, cls=HER, size=2
     )

@@ -72,6 +72,10 @@ def by_policy() -> Iterator[Vector]:
     for name, module in modules.items():
         made = json.dumps({"policy": blob(f"stable_baselines.{module}.policies", "MlpPolicy")}).encode()
         yield concludes(rule, f"by-policy-{name.lower()}", agent(data=made), name, certain=False)
+    made = json.dumps({"policy": blob("stable_baselines.sac.policies", "Own.Policy")}).encode()
+    yield concludes(rule, "by-policy-of-a-dotted-name", agent(data=made), "SAC", certain=False)
+    made = json.dumps({"policy": blob("stable_baselines.sac", "policies.MlpPolicy")}).encode()
+    yield concludes(rule, "by-no-policy-of-a-dotted-name", agent(data=made), None, certain=False)
     rule = Rule("16.5", "All others share `stable_baselines.common.policies`, which identifies none of them")
     made = json.dumps({"policy": blob("stable_baselines.common.policies", "MlpPolicy")}).encode()
     yield concludes(rule, "by-policy-of-many", agent(data=made), None, certain=False)

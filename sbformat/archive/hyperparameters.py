@@ -118,18 +118,25 @@ _PACKAGES: Final = {
 _REFERENCE_BYTES: Final = 4096  # longer blobs are not references to a class, and are not decoded
 
 
-def class_reference(value: object) -> str | None:
-    """Return the dotted name of the class that a blob refers to; None if it is anything else."""
+def class_of_blob(value: object) -> pkl.Global | None:
+    """Return the class that a blob refers to; None if it is anything else."""
     if not isinstance(value, Serialized) or value.nbytes > _REFERENCE_BYTES:
         return None
     try:
         tree = pkl.loads(value.pickle)
     except SbformatError:
         return None
-    return str(tree) if isinstance(tree, pkl.Global) else None
+    return tree if isinstance(tree, pkl.Global) else None
 
 
-_SBX_CLASS: Final = r"(?s:<class 'sbx\.(?P<package>[^.]+)\..+'>|sbx\.(?P<module>[^.]+)\..+)"
+def class_reference(value: object) -> str | None:
+    """Return the dotted name of the class that a blob refers to, to be displayed; None if it is anything else."""
+    found = class_of_blob(value)
+    return None if found is None else str(found)
+
+
+_SBX_MODULE: Final = r"(?s:sbx\.([^.]+)(?:\..*)?)"
+_SBX_TYPE: Final = r"(?s:<class 'sbx\.([^.]+)\..+'>)"
 _SBX_NAMES: Final = {name.lower(): name for name in ALGORITHMS}
 
 
@@ -140,22 +147,19 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     (SBX.md 22).
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
     """
-    policy = data.get("policy")
-    texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
-    for text in texts:
-        found = re.fullmatch(_SBX_CLASS, text) if text else None
-        if found is not None:
-            package = found["package"] or found["module"]
-            return _SBX_NAMES.get(package, package.upper())
-    return None
+    cls, policy = class_of_blob(data.get("policy_class")), data.get("policy")
+    found = re.fullmatch(_SBX_MODULE, cls.module) if cls is not None else None
+    if found is None and isinstance(policy, Serialized):
+        found = re.fullmatch(_SBX_TYPE, policy.type or "")
+    return _SBX_NAMES.get(found[1], found[1].upper()) if found is not None else None
 
 
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     """Infer the algorithm from ``data`` and the names of the entries."""
-    policy = class_reference(data.get("policy_class"))
-    package = policy.rpartition(".")[0] if policy else ""
+    policy = class_of_blob(data.get("policy_class"))
+    package = "" if policy is None else policy.module
     by_class = _PACKAGES.get(package)
-    evidence = [f"policy_class is {policy}"] if policy else []
+    evidence = [] if policy is None else [f"policy_class is {policy}"]
     sbx = sbx_algorithm(data)
     if sbx is not None:
         return Algorithm(None, False, (*evidence, f"{sbx} of SBX (Stable Baselines Jax), which is not of SB3"))
@@ -202,7 +206,7 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         certain = not is_ddpg(data)
         name = "TD3" if certain else "DDPG"
         evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes" if certain else DDPG_EVIDENCE)
-    replay = class_reference(data.get("replay_buffer_class"))
-    if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
+    replay = class_of_blob(data.get("replay_buffer_class"))
+    if replay is not None and replay.name == "HerReplayBuffer":
         evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")
     return Algorithm(name, certain, tuple(evidence))

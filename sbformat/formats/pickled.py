@@ -35,7 +35,7 @@ from sbformat.pth.values import refuse, refuse_unsupported, tensor_info
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.archive.kinds import Kind
@@ -331,12 +331,18 @@ class PickledArchive(SingleFileArchive):
             return Instance(Reference(*made.pair), attributes)
         return None
 
-    def attribute_object(self, name: str, kind: Kind) -> Instance | None:
-        """Return the object of a kind, of any class, that an attribute of the root is; None if it is another value."""
-        node = next((part for key, part in attributes_of(self._pickle.value) if key == name), None)
-        if _kind_of_object(node) != kind or not _has_names(node):
-            return None
-        return self._object(node)
+    def nested_objects(self, name: str, kind: Kind) -> Iterator[Instance]:
+        """Yield the object that an attribute of the root is, the one that its attribute of that name is, and so on.
+
+        It stops before a value that is not an object of the kind, of any class.
+        """
+        node: object = self._pickle.value
+        while True:
+            node = next((part for key, part in attributes_of(node) if key == name), None)
+            found = self._object(node) if _kind_of_object(node) == kind and _has_names(node) else None
+            if found is None:
+                return
+            yield found
 
     @property
     def data(self) -> Mapping[str, Any]:

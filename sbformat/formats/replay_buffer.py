@@ -33,7 +33,7 @@ Sources: SB3 ``common/buffers.py``, ``her/her_replay_buffer.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
@@ -275,7 +275,7 @@ class _ByEpisode:
         lengths = np.asarray(stored.to_numpy())
         if ((lengths < 0) | (lengths > self._longest)).any():
             refuse(f"expected episode_lengths from 0 to {self._longest}")
-        self._lengths = lengths.astype(np.int64)
+        self._stored, self._size = stored, int(lengths.sum(dtype=np.int64))  # buffers in each other may share the array
         axes = (self._episodes, self._longest)
         for key, info in self._arrays.items():
             if info.shape[:2] != axes or (key in _STEPS and len(info.shape) < 3):
@@ -289,7 +289,7 @@ class _ByEpisode:
             )
 
     def size(self) -> int:
-        return int(self._lengths.sum())
+        return self._size
 
     def table(self, budget: Budget) -> dict[str, np.ndarray]:
         budget.spend("expanded_items", self._episodes)
@@ -297,8 +297,9 @@ class _ByEpisode:
         if self._is_full:
             rows = (np.arange(self._episodes) + self._pos) % self._episodes
             rows = rows[1:] if self._unfinished else rows
-        rows = rows[self._lengths[rows] > 0]
-        lengths = self._lengths[rows]
+        stored = np.asarray(self._stored.to_numpy())
+        rows = rows[stored[rows] > 0]
+        lengths = stored[rows].astype(np.int64)
         done = np.asarray(self._arrays["done"].to_numpy())[rows, lengths - 1, 0] != 0
         ends = np.where(done, _TERMINATED, _TIMEOUT)
         if self._unfinished:
@@ -557,7 +558,7 @@ def replay_buffer_of(archive: Archive) -> ReplayBuffer:
     value = _buffer_in(archive)
     if value is None or not isinstance(archive, PickledArchive):
         refuse_unsupported(f"expected a replay buffer, got a file of the kind {archive.format} or an unknown class")
-    return _make_buffer(value, archive)
+    return _make_buffers(value, archive)
 
 
 def is_of_sb3(archive: Archive) -> bool:
@@ -571,12 +572,26 @@ def _buffer_in(archive: Archive) -> Instance | None:
     return value if isinstance(value, Instance) else None
 
 
+def _make_buffers(value: Instance, archive: PickledArchive) -> ReplayBuffer:
+    """Return a buffer with the one that it filled, if it sampled offline, which may have one of its own, and so on."""
+    filled, inner = [_make_buffer(value, archive)], archive.nested_objects("replay_buffer", "replay-buffer")
+    while isinstance(filled[-1].layout, _ByEpisode) and _hindsight(value.attributes).online_sampling is False:
+        found = next(inner, None)
+        if found is None:
+            refuse("expected a replay buffer as replay_buffer, because it sampled offline")
+        value = found
+        filled.append(_make_buffer(value, archive))
+    made = filled.pop()
+    while filled:
+        made = replace(filled.pop(), offline=made)
+    return made
+
+
 def _make_buffer(value: Instance, archive: PickledArchive) -> ReplayBuffer:
     attributes = value.attributes
     infos = _arrays(attributes)
     layout = find_layout(attributes, infos)
     hindsight = _hindsight(attributes)
-    is_offline = isinstance(layout, _ByEpisode) and hindsight.online_sampling is False
     return ReplayBuffer(
         type=value.type,
         is_known=find(value.type.pair).is_plain,
@@ -591,19 +606,12 @@ def _make_buffer(value: Instance, archive: PickledArchive) -> ReplayBuffer:
         n_steps=_read_any(read_int, attributes, "n_steps", 1),
         gamma=_read_any(read_number, attributes, "gamma"),
         hindsight=hindsight if "her_ratio" in attributes else None,
-        offline=_offline(archive) if is_offline else None,
+        offline=None,
         arrays=Lazy({name: name for name in infos}, lambda name: np.asarray(infos[name].to_numpy()), "array"),
         infos=infos,
         limits=archive.limits,
         layout=layout,
     )
-
-
-def _offline(archive: PickledArchive) -> ReplayBuffer:
-    found = archive.attribute_object("replay_buffer", "replay-buffer")
-    if found is None:
-        refuse("expected a replay buffer as replay_buffer, because it sampled offline")
-    return _make_buffer(found, archive)
 
 
 def _arrays(attributes: dict[str, Any]) -> dict[str, ArrayInfo]:

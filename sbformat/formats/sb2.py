@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from sbformat import data as data_entry
 from sbformat.archive.archive import ReadOnlyArchive
-from sbformat.archive.hyperparameters import Algorithm, class_reference
+from sbformat.archive.hyperparameters import Algorithm, class_of_blob, class_reference
 from sbformat.arrayfiles.headers import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.container.layout import STORED
@@ -64,14 +64,14 @@ SHARED_POLICIES: Final = "stable_baselines.common.policies"
 
 def infer_algorithm(data: Mapping[str, Any]) -> Algorithm:
     """Return the algorithm that ``data`` is from, with the evidence."""
-    policy = class_reference(data.get("policy"))
-    evidence = [f"policy is {policy}"] if policy else []
+    policy = class_of_blob(data.get("policy"))
+    evidence = [] if policy is None else [f"policy is {policy}"]
     for name, keys in SIGNATURES:
         if all(key in data for key in keys):
             evidence.append(f"data has {', '.join(keys)}")
             return _refine(name, data, evidence)
     # The module of the policy identifies only off-policy algorithms.
-    module = policy.rpartition(".")[0] if policy else ""
+    module = "" if policy is None else policy.module
     if module == SHARED_POLICIES:
         evidence.append("A2C, ACER, ACKTR, GAIL, PPO1, PPO2 and TRPO share its policies")
     by_policy = next((name for name, own in OWN_POLICIES.items() if own == module), None)

@@ -11,7 +11,7 @@ const { asciiText } = require('./pickle_text.js');
 const ENTROPY_OPTIMIZER = 'ent_coef_optimizer.pth';
 const PPO_POLICIES = new Set(['stable_baselines3.common.policies', 'stable_baselines3.ppo.policies']);
 const MOST_BYTES = 4096; // of a blob that refers to a class
-const SBX = /^sbx\.[^.]+\.[^]+$/;
+const SBX_MODULE = /^sbx\.[^.]+(\.[^]*)?$/;
 const SBX_TYPE = /^<class 'sbx\.[^.]+\.[^]+'>$/;
 
 /** Names, and keys that are all in `data`. The first row that matches applies. */
@@ -84,9 +84,8 @@ function inferByModule(module, entries) {
 /** The output of `--algorithm`. */
 function inferAlgorithm(entries, budget) {
   const values = entries.has('data') ? readValues(entries.get('data')(), budget) : new Map();
-  const policyClass = classOf(values.get('policy_class')?.pickle, budget);
-  const module = policyClass?.module;
-  if (SBX.test(`${module}.${policyClass?.name}`) || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
+  const module = classOf(values.get('policy_class')?.pickle, budget)?.module ?? '';
+  if (SBX_MODULE.test(module) || SBX_TYPE.test(values.get('policy')?.type ?? '')) return perhaps(null);
   const [name] = ROWS.find(([, keys]) => keys.every((key) => values.has(key))) ?? [null];
   if (name === null) return inferByModule(module, entries);
   return EXCEPTIONS.has(name) ? EXCEPTIONS.get(name)(values, module) : certainly(name);

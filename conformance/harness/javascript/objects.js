@@ -40,7 +40,7 @@ function calledBy(opcode, value) {
   return isCall && nameOf(value.callable) !== null ? [fullName(value.callable), value.args.items] : [];
 }
 
-/** The class and the attributes of an object that consists only of its attributes; null for anything else. */
+/** The class (joined as it is printed, and as in `fullName`) and the attributes of an object that has nothing else, or null. */
 function readObject(value) {
   const [created, none] = calledBy('NEWOBJ', value);
   const [called, args] = calledBy('REDUCE', value);
@@ -50,7 +50,7 @@ function readObject(value) {
   if ((!isNew && !isRebuilt) || nameOf(type) === null) return null;
   const [change] = value.changes;
   if (value.changes.length !== 1 || change.kind !== 'BUILD' || !(change.values instanceof Dict)) return null;
-  return { className: `${type.module}.${type.name}`, pairs: change.values.pairs };
+  return { className: `${type.module}.${type.name}`, fullName: fullName(type), pairs: change.values.pairs };
 }
 
 const isPair = (value) => (value instanceof List || value instanceof Tuple) && value.items.length === 2;
@@ -102,6 +102,7 @@ class Arrays {
     this.numpy = values.numpy;
     this.texts = new Numpy(values, TEXTS);
     this.found = new Map(); // by identity
+    this.integers = new Map(); // of arrays that buffers in each other may share
   }
 
   /** The tag of an array or a scalar of numbers, or null: also if the call is not exactly what numpy writes. */
@@ -128,6 +129,12 @@ class Arrays {
     const { array, scalar } = attempt(() => this.read(value, this.texts)) ?? {};
     const { dtype: name, shape = [], [ITEMS]: items } = array ?? scalar ?? {};
     return name === undefined || (name.startsWith('U') && !areCharacters(items())) ? null : shape;
+  }
+
+  /** The items of an array of integers. */
+  integersOf(array) {
+    if (!this.integers.has(array)) this.integers.set(array, integersOf(array));
+    return this.integers.get(array);
   }
 
   arrayOf(value) {

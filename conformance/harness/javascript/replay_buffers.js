@@ -5,13 +5,13 @@
 const { dtype } = require('./dtypes.js');
 const { pickleFailure, tensorFailure, unsupported } = require('./errors.js');
 const {
-  Arrays, areNames, checkDepth, checkGiven, integersOf, isDict, nonZeros, readLonePickle, readObject,
+  Arrays, areNames, checkDepth, checkGiven, isDict, nonZeros, readLonePickle, readObject,
 } = require('./objects.js');
 const { textSegment } = require('./paths.js');
 const { tagInteger } = require('./tags.js');
 
-const HINDSIGHT = 'stable_baselines3.her.her_replay_buffer.HerReplayBuffer';
-const CLASSES = new Set([...['ReplayBuffer', 'DictReplayBuffer', 'NStepReplayBuffer'].map((name) => `stable_baselines3.common.buffers.${name}`), HINDSIGHT]);
+const HINDSIGHT = 'stable_baselines3.her.her_replay_buffer HerReplayBuffer';
+const CLASSES = new Set([...['ReplayBuffer', 'DictReplayBuffer', 'NStepReplayBuffer'].map((name) => `stable_baselines3.common.buffers ${name}`), HINDSIGHT]);
 const SIGNS = ['observations', 'actions', 'rewards', 'pos', 'full']; // of a user's own class (16.3)
 const REQUIRED = ['observations', 'actions', 'rewards', 'dones'];
 const STEPS = [...REQUIRED, 'next_observations', 'timeouts', 'ep_start', 'ep_length', 'infos'];
@@ -152,12 +152,12 @@ function readEpisodes(attributes, name, budget) {
   const done = parts.get('done');
   if (done === undefined || !isSame(done.shape, [stored, longest, 1])) tensorFailure('there is no done of each step');
   const array = attributes.array('episode_lengths');
-  const lengths = integersOf(array);
+  const lengths = attributes.arrays.integersOf(array);
   const isLength = (length) => length >= 0n && length <= BigInt(longest);
   if (dtype(array.dtype).kind !== 'integer' || !isSame(array.shape, [stored]) || !lengths.every(isLength)) tensorFailure('the lengths of episodes are invalid');
   budget.check('expanded_items', stored);
-  const ends = nonZeros(done);
   function* episodes() {
+    const ends = nonZeros(done);
     for (let step = 0; step < (full ? stored : pos); step += 1) {
       const row = full ? (pos + step) % stored : step;
       const length = Number(lengths[row]);
@@ -171,7 +171,7 @@ function readEpisodes(attributes, name, budget) {
 
 function isBuffer(object) {
   const names = new Set(object?.pairs.map(([name]) => name));
-  return object !== null && (CLASSES.has(object.className) || SIGNS.every((name) => names.has(name)));
+  return object !== null && (CLASSES.has(object.fullName) || SIGNS.every((name) => names.has(name)));
 }
 
 /** Check the buffer that a hindsight buffer filled before 1.8, if it sampled offline. */

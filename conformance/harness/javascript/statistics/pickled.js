@@ -23,7 +23,7 @@ const MEANS = 'RunningMeanStd';
 const PARTS = ['mean', 'var', 'count'];
 const CLASSES = new Map(rowsOf('roles')
   .filter((row) => row.kind === 'plain object' && /^stable_baselines3?\.common\.(vec_env\.vec_normalize|running_mean_std)$/.test(row.module))
-  .map((row) => [`${row.module}.${row.name}`, { library: row.module.split('.')[0], name: row.name, attributes: row.attributes }]));
+  .map((row) => [`${row.module} ${row.name}`, { library: row.module.split('.')[0], name: row.name, attributes: row.attributes }]));
 const DEFAULTS = {
   clip_obs: 10, clip_reward: 10, gamma: 0.99, epsilon: 1e-8, training: true, num_envs: null, norm_obs_keys: null, old_obs: null, old_reward: null,
   observation_space: null, action_space: null,
@@ -32,7 +32,7 @@ const DEFAULTS = {
 /** The known class of an object whose attributes are all listed, and its own; null for anything else. */
 function classOf(value) {
   const object = readObject(value);
-  const type = CLASSES.get(object?.className) ?? null;
+  const type = CLASSES.get(object?.fullName) ?? null;
   const isOwn = object !== null && !value.changes[0].values.shared;
   return isOwn && object.pairs.every(([name]) => type?.attributes.includes(name)) ? type : null;
 }
@@ -207,7 +207,7 @@ function readLone({ library }, root, reader) {
 function readPickledStatistics(bytes, budget) {
   const root = readLonePickle(bytes, budget);
   const object = readObject(root);
-  const type = CLASSES.get(object?.className) ?? unsupported('a pickle of something else');
+  const type = CLASSES.get(object?.fullName) ?? unsupported('a pickle of something else');
   if (!areNames(object.pairs)) pickleFailure('the names of attributes are not distinct texts');
   checkDepth(root, budget);
   checkGiven(root, budget, bytes.length);

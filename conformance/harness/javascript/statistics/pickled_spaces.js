@@ -15,7 +15,7 @@ const { integerAt, isSame } = require('./spaces.js');
 const { compareTexts, integerOf } = require('./tagged.js');
 
 const CLASSES = new Map(rowsOf('roles').filter((row) => row.kind === 'object' && /^gym(nasium)?\.spaces\./.test(row.module))
-  .map((row) => [`${row.module}.${row.name}`, { library: row.module.split('.')[0], type: row.role }]));
+  .map((row) => [`${row.module} ${row.name}`, { library: row.module.split('.')[0], type: row.role }]));
 const LARGEST = 2n ** 64n;
 const MISSING = Symbol('missing');
 const OTHER = { name: 'other', kind: 'other', size: 1 };
@@ -251,7 +251,7 @@ class SpaceReader {
 
   fields(value) {
     const object = readObject(value) ?? doubt('not an object');
-    const { library, type } = CLASSES.get(object.className) ?? doubt('not a space');
+    const { library, type } = CLASSES.get(object.fullName) ?? doubt('not a space');
     check(!value.changes[0].values.shared, 'attributes that are referred to elsewhere');
     const attributes = new Attributes(object.pairs, this, library);
     const fields = READERS.get(type)(attributes);
