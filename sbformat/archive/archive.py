@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sbformat import constants, pth
-from sbformat.archive.entries import ReadOptions, parse_system_info, parse_version
+from sbformat.archive.entries import ReadOptions, describe_left_out, parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
@@ -26,7 +26,6 @@ from sbformat.errors import (
     SbformatError,
     UnsupportedError,
     escape,
-    quote,
     require_names,
     require_type,
 )
@@ -150,11 +149,8 @@ class Archive:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for the user about how the file was read."""
-        names = self._entries.left_out
-        if not names:
-            return ()
-        shown = ", ".join(quote(name, 80) for name in names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
-        return (f"left out, because an entry cannot have such a name: {shown}",)
+        left_out = describe_left_out(self._entries.left_out)
+        return (left_out,) if left_out else ()
 
     @property
     def stored_entries(self) -> Entries:

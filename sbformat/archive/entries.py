@@ -42,6 +42,7 @@ class ReadOptions(Record):
 
 
 ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
+_MOST_NAMES: Final = 8  # that a sentence has
 _LARGEST_POINTER: Final = 1024  # pointers of Git LFS are shorter, in bytes
 
 
@@ -157,6 +158,12 @@ def is_entry_name(name: str) -> bool:
     except ContainerError:
         return False
     return True
+
+
+def describe_left_out(names: Sequence[str]) -> str:
+    """Return a sentence about the files of a folder that cannot be entries; empty without such files."""
+    shown = ", ".join(quote(name, 80) for name in names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
+    return f"left out, because an entry cannot have such a name: {shown}" if names else ""
 
 
 def is_sb3_name(name: str) -> bool:

@@ -271,15 +271,24 @@ def read_in_place(
     args: argparse.Namespace,
     on_unknown: OnUnknown = "error",
     progress: Callable[[int], None] | None = None,
+    *,
+    warns: bool = True,
 ) -> Archive:
-    """Read an archive with the options of the command line; a large one stays in its file."""
+    """Read an archive with the options of the command line; a large one stays in its file.
+
+    :param warns: name the files of a folder that are left out, on standard error
+    """
     from sbformat.reader import read_in_place
 
-    return _read(partial(read_in_place, progress=progress), path, args, on_unknown)
+    return _read(partial(read_in_place, progress=progress), path, args, on_unknown, warns=warns)
 
 
-def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown) -> Archive:
+def _read(
+    function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown, *, warns: bool = True
+) -> Archive:
     """Read an archive, or of a folder the agent to prefer; with ``--verbose``, say what it is."""
+    from sbformat.archive.entries import describe_left_out
+
     limits = make_limits(args)
     source = open_input(path, limits)
     try:
@@ -291,7 +300,10 @@ def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace,
         if chosen is None:
             error.message = NO_ARCHIVE
             raise
-        return name_in_errors(chosen.path, lambda: _read(function, chosen.path, args, on_unknown))
+        return name_in_errors(chosen.path, lambda: _read(function, chosen.path, args, on_unknown, warns=warns))
+    left_out = describe_left_out(archive.stored_entries.left_out)
+    if left_out and warns and not is_quiet():
+        write_remark(f"{escape(name_input(path), 1000)}: {left_out}")
     if is_verbose():
         write_remark(f"read {escape(name_input(path), 1000)}: {_describe_archive(archive)}")
     return archive

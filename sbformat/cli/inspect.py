@@ -153,7 +153,7 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
 
     def work() -> dict[str, Any]:
         with _progress.count_file("reading", path) as progress:
-            archive = _files.read_in_place(path, args, on_unknown="inert", progress=progress)
+            archive = _files.read_in_place(path, args, on_unknown="inert", progress=progress, warns=False)
             report = inspect(archive)
         broken = tuple(row._replace(message=opt.name_option(row.message)) for row in report.broken)
         why = report.network_error and opt.name_option(report.network_error)

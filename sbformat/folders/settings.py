@@ -10,6 +10,8 @@ that aliases do not multiply. ``settings_bytes`` and ``json_depth`` limit bytes 
 from __future__ import annotations
 
 import re
+from functools import cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import DataError, SbformatError, UnsupportedError, escape, quote
@@ -39,6 +41,7 @@ _FLOAT: Final = re.compile(
 )
 _NORM_OBS: Final = re.compile(r"""(?:['"]norm_obs['"]\s*:|\bnorm_obs\s*=)\s*(True|False)\b""", re.ASCII)
 
+_LONGEST_KEY: Final = 1024  # characters from the start of a key to its colon, as in PyYAML
 _RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})  # hyper-parameters that rl_zoo3 requires
 
 
@@ -62,7 +65,7 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
     budget = Budget(limits)
     data = _read_file(path, budget)
     try:
-        found = _build(yaml.parse(data, Loader=yaml.SafeLoader), budget)
+        found = _build(yaml.parse(data, Loader=make_loader()), budget)
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
         if isinstance(error, SbformatError):
             raise
@@ -78,6 +81,33 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
 
     budget = Budget(limits)
     return parse_object(_read_file(path, budget), budget)
+
+
+@cache
+def make_loader() -> Any:
+    """Return PyYAML's loader, with the events of ``SafeLoader`` in time linear in the text.
+
+    At each token, its scanner looks at the brackets of the last 1,024 characters that are open, as each may begin a
+    key. They are in the order of their positions, so here the search ends at the first that is recent enough.
+    """
+    import yaml
+
+    class LinearLoader(yaml.SafeLoader):  # type: ignore[misc]
+        def stale_possible_simple_keys(self) -> None:
+            keys = self.possible_simple_keys
+            for level in list(takewhile(lambda level: self._is_stale(keys[level]), keys)):
+                key = keys.pop(level)
+                if key.required:
+                    problem = "could not find expected ':'"
+                    raise yaml.scanner.ScannerError("while scanning a simple key", key.mark, problem, self.get_mark())
+
+        def next_possible_simple_key(self) -> int | None:
+            return next((key.token_number for key in self.possible_simple_keys.values()), None)
+
+        def _is_stale(self, key: Any) -> bool:
+            return bool(key.line != self.line or self.index - key.index > _LONGEST_KEY)
+
+    return LinearLoader
 
 
 def _read_file(path: str, budget: Budget) -> bytes:

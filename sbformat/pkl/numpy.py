@@ -119,6 +119,13 @@ class ArrayInfo(Record):
 
     def to_numpy(self) -> np.ndarray | np.generic:
         """Return the array (read-only, native byte order) or the numpy scalar."""
+        array = self.as_stored()
+        native: np.ndarray = array.astype(array.dtype.newbyteorder("="), copy=False)
+        native.flags.writeable = False
+        return native[()] if self.is_scalar else native
+
+    def as_stored(self) -> np.ndarray:
+        """Return an array of the bytes as they are stored, in their byte order, also for a scalar."""
         import numpy as np
 
         names, formats, offsets = zip(*self.fields) if self.fields else ((), (), ())
@@ -133,11 +140,7 @@ class ArrayInfo(Record):
         except ValueError as error:
             message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
             raise UnsupportedError(message) from None
-        if self.axes:
-            array = array.transpose(self.axes)
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
-        native.flags.writeable = False
-        return native[()] if self.is_scalar else native
+        return array.transpose(self.axes) if self.axes else array
 
 
 def array_buffer(view: memoryview | bytes) -> Any:
@@ -311,6 +314,11 @@ def _field(name: object, pair: tuple[object, object], size: int) -> Field:
 def item_size(code: str) -> int:
     """Return the bytes of one item of a dtype by its code, ``<f4``."""
     return ITEM_SIZES.get(code[1:]) or int(code[2:]) * (4 if code[1] == "U" else 1)
+
+
+def is_plain(code: str) -> bool:
+    """Return whether a dtype without fields is one that a reader returns: of numbers, text or bytes."""
+    return code[1:] in ITEM_SIZES or code[1] in "USV"
 
 
 def _is_exactly(values: tuple[object, ...], wanted: tuple[object, ...]) -> bool:

@@ -192,6 +192,16 @@ def c_order(array: np.ndarray) -> Iterator[Chunk]:
         yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
 
 
+def same_items(left: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether two arrays of one dtype and shape have the same items, bit for bit, whatever their byte orders."""
+    if not left.nbytes:
+        return True
+    dtype = little(left.dtype)
+    size = max(PIECE_BYTES // dtype.itemsize, 1)
+    pieces: Any = np.nditer([left, right], _FLAGS, order="C", op_dtypes=[dtype] * 2, casting="equiv", buffersize=size)
+    return all(np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes() for one, other in pieces)
+
+
 def little(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the little-endian form of a dtype; those of ml_dtypes have no other."""
     return dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
-from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo, is_plain
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo, segment
 
@@ -98,19 +98,17 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
         same = left.dtype == right.dtype and left.nbytes == right.nbytes
         return same and storage_array(left, first).tobytes() == storage_array(right, second).tobytes()
-    if isinstance(left, ArrayInfo) and not left.fields:
+    if isinstance(left, ArrayInfo) and not left.fields and is_plain(left.dtype):
         return _same_array(left, right)
     return bool(_bits(left) == _bits(right))
 
 
 def _same_array(left: ArrayInfo, right: ArrayInfo) -> bool:
     """Return whether two arrays of numbers are equal, whatever their byte orders and the orders of their items."""
-    import numpy as np
-
-    from sbformat.pth.arrays import c_order
+    from sbformat.pth.arrays import same_items
 
     facts = [(array.dtype[1:], array.shape, array.is_scalar, array.fields) for array in (left, right)]
-    return facts[0] == facts[1] and b"".join(c_order(np.asarray(left))) == b"".join(c_order(np.asarray(right)))
+    return facts[0] == facts[1] and same_items(left.as_stored(), right.as_stored())
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 import sys
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -260,6 +261,46 @@ def test_a_folder_with_nothing_in_it_is_a_failure(
     (tmp_path / "notes.txt").write_text("text")
     assert main([command, str(tmp_path)]) == 2
     assert "no archive" in capsys.readouterr().err
+
+
+# -- folders ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
+@pytest.mark.parametrize(
+    ("command", "times"),
+    [
+        (["convert", "A", "-o", "OUT"], 1),
+        (["edit", "A", "--set", "gamma=0.5", "-o", "OUT"], 1),
+        (["validate", "A"], 1),
+        (["diff", "A", "A"], 2),
+        (["extract", "A", "-o", "OUT.npz"], 1),
+        (["rebuild", "A", "-o", "OUT"], 1),
+        (["inspect", "A"], 0),
+    ],
+)
+def test_files_that_cannot_be_entries_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], times: int
+) -> None:
+    folder = tmp_path / "agent"
+    with zipfile.ZipFile(PPO) as archive:
+        archive.extractall(folder)
+    places = {"A": str(folder), "OUT": str(tmp_path / "out.zip"), "OUT.npz": str(tmp_path / "out.npz")}
+    arguments = [places.get(word, word) for word in command]
+    for name in ("run 12:30.log", "a\x1b[31m:b"):
+        (folder / name).touch()
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    warning = f"sbformat: {folder}: left out, because an entry cannot have such a name: 'a\\x1b[31m:b', 'run 12:30.log'"
+    assert unfold(captured.err).splitlines().count(warning) == times
+    if not times:
+        assert "'run 12:30.log'" in " ".join(captured.out.split())
+    assert main([*arguments, "--quiet", *["--force"] * ("-o" in command)]) == 0
+    assert capsys.readouterr().err == ""
+    for name in ("run 12:30.log", "a\x1b[31m:b"):
+        (folder / name).unlink()
+    assert main([*arguments, *["--force"] * ("-o" in command)]) == 0
+    assert "left out" not in capsys.readouterr().err
 
 
 # -- VecNormalize -------------------------------------------------------------------------------------

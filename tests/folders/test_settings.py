@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from sbformat.errors import DataError, LimitError, SbformatError, UnsupportedError
-from sbformat.folders.settings import Opaque, read_results, read_settings
+from sbformat.folders.settings import Opaque, make_loader, read_results, read_settings
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 
@@ -123,6 +124,58 @@ def test_the_limits_of_settings_can_be_changed(tmp_path: Path) -> None:
             read_settings(path, Limits(**{limit: value}))
     with pytest.raises(LimitError, match="settings_bytes"):
         read_results(results, Limits(settings_bytes=6))
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_deep_settings_cost_what_flat_ones_do(pair: str) -> None:
+    checked = 0
+
+    class Counting(make_loader()):  # type: ignore[misc]
+        def _is_stale(self, key: Any) -> bool:
+            nonlocal checked
+            checked += 1
+            return bool(super()._is_stale(key))
+
+    levels = 2_000
+    events = list(yaml.parse(f"a: {pair[0] * levels}{pair[1] * levels}", Loader=Counting))
+    assert len(events) > 2 * levels
+    assert 2 * levels < checked < 20 * levels
+
+
+def test_settings_of_any_depth_are_read_if_the_limit_allows_it(tmp_path: Path) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text("a: " + "[" * 2_000 + "]" * 2_000)
+    value = read_settings(str(path), Limits(json_depth=2_001))["a"]
+    for _ in range(1_999):
+        (value,) = value
+    assert value == []
+    with pytest.raises(LimitError, match="json_depth"):
+        read_settings(str(path), Limits(json_depth=2_000))
+
+
+def test_the_events_and_errors_are_those_of_pyyaml() -> None:
+    def parse(text: str, loader: Any) -> list[str]:
+        found = []
+        try:
+            for event in yaml.parse(text, Loader=loader):
+                found.append(f"{event} {event.start_mark} {event.end_mark}")  # noqa: PERF401 -- those before an error
+        except yaml.YAMLError as error:
+            found.append(str(error))
+        return found
+
+    numbers = random.Random(0)  # noqa: S311
+    parts = ["[", "]", "{", "}", ",", ": ", ":", "? ", "- ", "a", "b: ", "\n", "\n  ", "&x ", "*x ", "!t ", "'q'", "#c"]
+    texts = ["".join(numbers.choices(parts, k=numbers.randrange(2, 40))) for _ in range(2_000)]
+    for length in (1_019, 1_024, 1_025, 1_100):  # a key has at most 1,024 characters
+        long = "k" * length
+        texts += [f"{long}: 1", f"[{long}: 1]", f"[[{long}]: 1]", f"{{[{long}, a]: 1}}", f"a: 1\n{long}\nb: 2"]
+    errors = set()
+    for text in texts:
+        found = parse(text, make_loader())
+        assert found == parse(text, yaml.SafeLoader), text
+        errors.add(found[-1])
+    assert any("could not find expected ':'" in error for error in errors)
+    assert "StreamEndEvent" in str(errors)
 
 
 def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

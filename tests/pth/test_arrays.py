@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final, NamedTuple
+import tracemalloc
+from itertools import product
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,8 +23,11 @@ from conformance.generators.build_pth import (
     torch_zip,
 )
 from sbformat import Limits, TensorError, UnsupportedError, pth
+from sbformat.limits import Budget
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import arrays
-from sbformat.pth.values import DTYPES, QUANTIZED
+from sbformat.pth.compare import equal
+from sbformat.pth.values import DTYPES, PIECE_BYTES, QUANTIZED
 from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, everything, hide_extension_dtype, refusal
 
@@ -419,3 +424,59 @@ def test_a_damaged_neighbour_changes_nothing() -> None:
     data = bytearray(torch_zip({"a": floats((8,)), "b": floats((8,), "1")}, {"0": EIGHT, "1": TWELVE[16:]}))
     data[data.index(TWELVE[16:])] ^= 0xFF
     assert pth.loads(bytes(data))["a"].tobytes() == EIGHT
+
+
+# -- equal arrays of numpy (FORMAT.md 9) --------------------------------------------------------------
+
+
+def info(array: np.ndarray, dtype: str, order: Literal["C", "F"] = "C") -> ArrayInfo:
+    made = array.astype(dtype)
+    return ArrayInfo(dtype, made.shape, order, made.tobytes(order), is_scalar=False)
+
+
+def same(left: ArrayInfo, right: ArrayInfo) -> bool:
+    return equal(left, right, Budget(), Budget())
+
+
+@pytest.mark.parametrize("code", ["f4", "c16", "i2", "U3", "f8"])
+def test_arrays_of_numpy_are_equal_in_any_order_of_bytes_and_items(code: str) -> None:
+    rows = PIECE_BYTES // 500  # several pieces of each, which end at different items
+    array = np.arange(rows * 100).reshape(rows, 100) % 999
+    other = array.copy()
+    other[-1, -1] += 1
+    orders: tuple[Literal["C", "F"], ...] = ("C", "F")
+    for dtype, order in product((f"<{code}", f">{code}"), orders):
+        assert same(info(array, f"<{code}"), info(array, dtype, order))
+        assert not same(info(array, f"<{code}"), info(other, dtype, order))
+
+
+@pytest.mark.parametrize("code", ["<U0", "|S0", "|V0", "<f4"])
+def test_empty_arrays_of_numpy_are_equal(code: str) -> None:
+    shape = (2,) if code != "<f4" else (0, 2)
+    assert same(ArrayInfo(code, shape, "C", b"", is_scalar=False), ArrayInfo(code, shape, "F", b"", is_scalar=False))
+
+
+def test_numbers_of_numpy_arrays_are_equal_by_their_bits() -> None:
+    assert same(info(np.array([np.nan]), "<f4"), info(np.array([np.nan]), ">f4"))
+    assert not same(info(np.array([0.0]), "<f4"), info(np.array([-0.0]), ">f4"))
+
+
+@pytest.mark.parametrize("code", ["|O8", "<M8[s]", "<f16", "<m8"])
+def test_arrays_of_a_dtype_that_no_reader_returns_are_equal_by_their_bytes(code: str) -> None:
+    one, again, other = (ArrayInfo(code, (1,), "C", bytes([n]) * 16, is_scalar=False) for n in (1, 1, 2))
+    assert same(one, again)
+    assert not same(one, other)
+    assert not same(one, ArrayInfo(code, (1, 1), "C", one.read(), is_scalar=False))
+
+
+def test_a_comparison_of_arrays_of_numpy_copies_pieces_only() -> None:
+    count = 16 * PIECE_BYTES
+    left, right = (ArrayInfo(dtype, (count // 4,), "C", bytes(count), is_scalar=False) for dtype in ("<f4", ">f4"))
+    assert same(left, right)  # imports what it needs
+    tracemalloc.start()
+    try:
+        assert same(left, right)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < count

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.errors import escape
 from sbformat.io.opening import LARGE_FILE_BYTES
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.scan.folders import is_large_and_unknown
 from tests.helpers.bundled import ARCHIVES
-
-if TYPE_CHECKING:
-    import pytest
 
 PPO = (ARCHIVES / "ppo-cartpole.zip").read_bytes()
 EVIL = b"cos\nsystem\n(S'true'\ntR."
@@ -224,6 +225,29 @@ def test_a_folder_that_is_not_an_archive_may_hold_anything(tmp_path: Path) -> No
     assert sbformat.scan(tmp_path, limits=limits).verdict == "clean"
     put(tmp_path / "1.png", EVIL)
     assert {row.entry for row in sbformat.scan(tmp_path, limits=limits).findings} == {"1.png"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
+@pytest.mark.parametrize(
+    "name", ["a:1.pkl", "run 12:30.log", "con", "a\x1b[31m:b", "x\u202e:y", "bad\udcff", "a ", "a:b.pth"]
+)
+@pytest.mark.parametrize("other", ["data", "note.txt"])
+def test_files_that_cannot_be_entries_are_examined(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, other: str
+) -> None:
+    folder = tmp_path / "agent"
+    put(folder / other, b"{}")
+    (folder / name).write_bytes(b"x")
+    before = sbformat.scan(folder)
+    (folder / name).write_bytes(EVIL)
+    report = sbformat.scan(folder)
+    assert (report.verdict, {row.entry for row in report.findings}) == ("dangerous", {escape(name)})
+    assert report.pickles == before.pickles + 1
+    assert report.size == before.size + len(EVIL) - 1
+    found = "agent" if other == "data" else f"agent/{name}"
+    status, verdicts, skipped = scanned(capsys, tmp_path)
+    assert (status, verdicts[found]) == (1, "dangerous")
+    assert name not in str(skipped)
 
 
 def test_unfinished_outputs_are_skipped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
