@@ -120,6 +120,8 @@ def roots() -> Iterator[Vector]:
         'An object of another class, or with an attribute that is not listed, is something else ("unsupported").',
     )
     yield rule.refuses("norm-of-another-class", pickled(Name("agent", "Normalize")), UNSUPPORTED, ASKED)
+    dotted = Name("stable_baselines3.common.vec_env", "vec_normalize.VecNormalize")
+    yield rule.refuses("norm-of-a-dotted-name", pickled(dotted), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-attribute-of-ones-own", pickled(extra=1), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-of-a-list", dumps([1]), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-of-an-agent", dumps(({}, [])), UNSUPPORTED, ASKED)
@@ -296,6 +298,7 @@ def keys() -> Iterator[Vector]:
     for name, value in {
         "number": 3, "list": [ATTRIBUTES["obs_rms"]], "part-none": {"vector": None}, "array": doubles(1, 2),
         "by-number": {1: ATTRIBUTES["obs_rms"]}, "another-class": instance(Name("agent", "RunningMeanStd"), {"mean": 1.0, "var": 1.0, "count": 1}),
+        "dotted-name": running_mean(0.5, 2.0, 6.0, Name("stable_baselines3.common", "running_mean_std.RunningMeanStd")),
     }.items():  # fmt: skip
         yield rule.refuses(f"norm-statistics-of-{name}", pickled(obs_rms=value), TENSOR, ASKED)
     yield rule.refuses("norm-returns-by-key", pickled(ret_rms={"a": ATTRIBUTES["ret_rms"]}), TENSOR, ASKED)

@@ -23,7 +23,16 @@ from sbformat.known.types import Reference
 from sbformat.limits import Limits
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
-from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
+from tests.helpers.build_replay_buffers import (
+    BUFFERS,
+    HER,
+    Named,
+    attributes_of,
+    buffer,
+    hindsight_of_old,
+    named_hindsight_of_old,
+    pickled,
+)
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import GENERATED, summarize_counts
@@ -265,6 +274,32 @@ def test_hindsight_that_sampled_offline_has_a_buffer_of_its_own() -> None:
     found = read_replay_buffer(hindsight_of_old(replay_buffer=inner, online_sampling=False))
     assert found.offline is not None
     assert (found.offline.type.name, found.offline.size()) == ("DictReplayBuffer", 3)
+
+
+def test_an_offline_buffer_may_have_one_of_its_own() -> None:
+    value = Named(BUFFERS, "DictReplayBuffer", attributes_of(pos=3))
+    for pos in range(3):
+        value = named_hindsight_of_old(pos=pos, replay_buffer=value, online_sampling=False)
+    found: ReplayBuffer | None = read_replay_buffer(pickled(value))
+    positions = []
+    while found is not None:
+        positions.append(found.pos)
+        found = found.offline
+    assert positions == [2, 1, 0, 3]
+
+
+def test_buffers_in_each_other_are_limited_by_value_depth_alone() -> None:
+    value = Named(BUFFERS, "DictReplayBuffer", attributes_of(pos=3))
+    for _ in range(150):
+        value = named_hindsight_of_old(replay_buffer=value, online_sampling=False)
+    data = pickled(value)
+    with pytest.raises(LimitError, match="value_depth"):
+        read_replay_buffer(data)
+    found: ReplayBuffer | None = read_replay_buffer(data, limits=Limits(value_depth=1000))
+    count = 0
+    while found is not None:
+        count, found = count + 1, found.offline
+    assert count == 151
 
 
 # -- what is refused ----------------------------------------------------------------------------------

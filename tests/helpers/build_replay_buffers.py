@@ -47,7 +47,9 @@ def classes(*pairs: tuple[str, str]) -> Iterator[dict[tuple[str, str], type]]:
 
 def pickled(root: Named, protocol: int = 5) -> bytes:
     """The pickle of an object, and of those among its attributes."""
-    asked = [root, *(value for value in root.attributes.values() if isinstance(value, Named))]
+    asked = [root]
+    for named in asked:
+        asked += (value for value in named.attributes.values() if isinstance(value, Named))
     with classes(*{named.pair for named in asked}) as made:
 
         def real(named: Named) -> object:
@@ -93,6 +95,11 @@ def buffer(name: str = "ReplayBuffer", module: str = BUFFERS, protocol: int = 5,
 
 
 def hindsight_of_old(name: str = "_buffer", *, done: Any = 0.0, **others: Any) -> bytes:
+    """The pickle of :func:`named_hindsight_of_old`."""
+    return pickled(named_hindsight_of_old(name, done=done, **others))
+
+
+def named_hindsight_of_old(name: str = "_buffer", *, done: Any = 0.0, **others: Any) -> Named:
     """A hindsight buffer as SB3 1.1 to 1.7 has it: four episodes of at most five steps, ``buffer`` as before."""
     dims = {
         "observation": (1, 2), "achieved_goal": (1, 1), "desired_goal": (1, 1), "action": (3,), "reward": (1,),
@@ -105,4 +112,4 @@ def hindsight_of_old(name: str = "_buffer", *, done: Any = 0.0, **others: Any) -
         "max_episode_stored": 4, "episode_lengths": np.array([5, 2, 0, 0]), "her_ratio": 0.8, "n_sampled_goal": 4,
         "online_sampling": True, "info_buffer": [], "replay_buffer": None, **others,
     }  # fmt: skip
-    return pickled(Named(HER, "HerReplayBuffer", {k: v for k, v in attributes.items() if v is not ...}))
+    return Named(HER, "HerReplayBuffer", {k: v for k, v in attributes.items() if v is not ...})
