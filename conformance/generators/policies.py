@@ -413,7 +413,7 @@ ROWS: Final = 1 << 31
 def limited() -> Iterator[Vector]:
     rule = Rule("19.1", "A runner MUST compare them with the limit before it allocates memory for them.")
     asked = read_json("ppo", "input")
-    enough, few = (("--limit", f"policy_items={number}") for number in (12_000, 8))
+    enough, few = (("--limit", f"policy_items={number}") for number in (40_000, 8))
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
@@ -429,17 +429,19 @@ def counted_settings() -> Iterator[Vector]:
     """Counts of layers and parts, exactly at a limit and above it."""
     rule = Rule("8.1", "compared by themselves, before anything of that size is made:")
     for name, agent, limit, most in (
-        ("layers", "dqn", "policy_items", 8192),
-        ("critics", "sac", "policy_items", 4 * 8192),
+        ("layers", "dqn", "policy_items", 32_768),
+        ("critics", "sac", "policy_items", 4 * 32_768),
+        ("lstm-layers", "lstm-shared", "policy_items", 32_768),
         ("parts", "ppo-observes-dict", "other_keys", 5),
     ):
         data, asked = read_agent(agent), read_json(agent, "input")
+        features = LSTM if agent.startswith("lstm") else ()
         at, above = (("--limit", f"{limit}={number}") for number in (most, most - 1))
-        yield rule.predicts(f"limit-of-{name}-at", data, asked, read_json(agent, "expect"), *at)
-        yield rule.cannot_run(f"limit-of-{name}-above", data, asked, "limit exceeded", *above)
-    data = change("lstm", policy_kwargs=serialize(dumps({"net_arch": [8], "n_lstm_layers": 8193})))
+        yield rule.predicts(f"limit-of-{name}-at", data, asked, read_json(agent, "expect"), *at, features=features)
+        yield rule.cannot_run(f"limit-of-{name}-above", data, asked, "limit exceeded", *above, features=features)
+    data = change("lstm", policy_kwargs=serialize(dumps({"net_arch": [8], "n_lstm_layers": 2049})))
     yield rule.cannot_run(
-        "limit-of-lstm-layers-above", data, read_json("lstm", "input"), "limit exceeded", features=LSTM
+        "limit-of-many-lstm-layers", data, read_json("lstm", "input"), "limit exceeded", features=LSTM
     )
 
 

@@ -58,7 +58,7 @@ def vectors() -> Iterator[Vector]:
         made = change("ppo", policy_kwargs=serialize(dumps({"net_arch": [size]})))
         yield rule.cannot_run(f"policy-layer-of-{name}", made, asked, "invalid")
     rule = Rule("19.8", 'torch raises an error, and so does a reader ("invalid").')
-    for name in ("ppo", "ppo-box", "sac"):
+    for name in ("ppo", "ppo-box", "sac", "activation-gelu"):
         made = read_json(name, "input")
         made["steps"][0]["observation"] = {"dtype": "<f4", "shape": [4], "items": ["NaN", 0, 0, 0]}
         yield rule.cannot_run(f"policy-{name}-of-nan", change(name), made, "invalid")

@@ -31,7 +31,7 @@ _NODE_ITEMS: Final = 1024
 """What counts in ``policy_items`` beside numbers (POLICIES.md 19.1.4): a node, for the memory that it takes itself;
 a component of an action, and a number of an inferred observation; a layer, before it is made for several releases."""
 _PART_ITEMS: Final = 64
-_LAYER_ITEMS: Final = 8192
+_LAYER_ITEMS: Final = 32_768
 
 
 def check_layers(count: int, limits: Limits, key: str = "") -> None:

@@ -197,8 +197,8 @@ def test_what_sb3_cannot_make(kwargs: dict[str, Any], key: str) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "layers"),
     [
-        ({"net_arch": [0] * 8193}, "policy_kwargs/net_arch asks for 8,193"),
-        ({"policy": "sac.SACPolicy", "net_arch": [8], "n_critics": 4097}, "policy_kwargs/n_critics asks for 8,194"),
+        ({"net_arch": [0] * 2049}, "policy_kwargs/net_arch asks for 2,049"),
+        ({"policy": "sac.SACPolicy", "net_arch": [8], "n_critics": 1025}, "policy_kwargs/n_critics asks for 2,050"),
         (
             {"policy": "recurrent.RecurrentActorCriticPolicy", "n_lstm_layers": 10**9},
             "policy_kwargs/n_lstm_layers asks for 1,000,000,000",

@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 
 import sbformat
-from conformance.generators.build_pth import storage, tensor, torch_zip
+from conformance.generators.build_pth import Name, dumps, storage, tensor, torch_zip
+from conformance.generators.policies import change, serialize
 from sbformat import LimitError, Limits
 from tests.helpers.bundled import PPO, ROOT, entries
 from tests.helpers.count_work import PATIENCE, stay_within
@@ -118,6 +119,13 @@ def npy(size: int) -> bytes:
     return b"\x93NUMPY\x01\x00\x76\x00" + header + mixed(size)
 
 
+def layers(agent: str, count: int, *branches: str, **settings: Any) -> bytes:
+    """An agent whose settings ask for many layers, each with tensors of its own."""
+    prelu = Name("torch.nn.modules.activation", "PReLU")
+    kwargs = {"activation_fn": prelu, "net_arch": {branch: [1] * count for branch in branches}, **settings}
+    return change(agent, policy_kwargs=serialize(dumps(kwargs)))
+
+
 def sb2(inner: bytes, *deflated: str) -> bytes:
     members = {"data": b'{"gamma": 0.99}', "parameter_list": b'["model/w:0"]', "parameters": inner}
     return zipped(members, frozenset(deflated))
@@ -168,6 +176,8 @@ FILES: Final[dict[str, Callable[[], bytes]]] = {
         {"x.pth": torch_zip(many(b"\x8c\x02ab", 1_500_000, PADDING), deflated=True)}
     ),
     "tensors": lambda: archive({"policy.pth": tensors(9_000)}, "policy.pth"),
+    "layers of an LSTM": lambda: layers("lstm", 2048, "pi", "vf", n_lstm_layers=2048),
+    "layers of batch renormalizations": lambda: layers("crossq", 2047, "pi", "qf", n_critics=1),
     "a lone pickle of texts": lambda: many(b"\x8c\x02ab", 1_000_000),
     "a lone pickle of dicts": lambda: many(b"}\x94", 240_000),
     "a lone pickle of a memo out of order": lambda: b"".join(
@@ -196,7 +206,7 @@ def weigh(
     return rows
 
 
-@pytest.mark.parametrize("what", with_exhaustive(["a blob of one text"], FILES))
+@pytest.mark.parametrize("what", with_exhaustive(["a blob of one text", "layers of an LSTM"], FILES))
 def test_no_command_takes_more_than_is_promised(what: str, tmp_path: Path) -> None:
     path = tmp_path / "file.zip"
     size = path.write_bytes(FILES[what]())

@@ -28,4 +28,24 @@ function swapped(bytes, size) {
   return out;
 }
 
-module.exports = { DTYPES, NUMPY_CODES, STORAGES, dtype, isDifferentiable, swapped };
+/** The integer at an offset, little-endian. */
+function integerAt(bytes, at, { name, size }) {
+  const integer = BigInt(`0x${Buffer.from(bytes.subarray(at, at + size)).reverse().toString('hex')}`);
+  return name.startsWith('int') ? BigInt.asIntN(8 * size, integer) : integer;
+}
+
+/** All integers of some bytes. */
+const integersIn = (bytes, type) => Array.from({ length: bytes.length / type.size }, (_, index) => integerAt(bytes, index * type.size, type));
+
+/** The number that 16 bits are: a sign, an exponent of `bits` bits, and a fraction. */
+function readHalf(word, bits) {
+  const fraction = 2 ** (15 - bits);
+  const [exponent, rest] = [(word >> (15 - bits)) % 2 ** bits, word % fraction];
+  const [sign, bias] = [word < 2 ** 15 ? 1 : -1, 2 ** (bits - 1) - 1];
+  if (exponent === 2 ** bits - 1) return rest === 0 ? sign * Infinity : NaN;
+  return sign * (exponent === 0 ? 2 ** (1 - bias) * (rest / fraction) : 2 ** (exponent - bias) * (1 + rest / fraction));
+}
+
+module.exports = {
+  DTYPES, NUMPY_CODES, STORAGES, dtype, integerAt, integersIn, isDifferentiable, readHalf, swapped,
+};

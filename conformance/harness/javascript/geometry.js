@@ -8,6 +8,9 @@ const { isCount } = require('./storages.js');
 
 const MAX_ITEMS = 2n ** 59n;
 
+/** Whether two lists, such as shapes, have the same items. */
+const isSame = (one, other) => one.length === other.length && one.every((item, index) => item === other[index]);
+
 const countItems = (shape) => shape.reduce((product, size) => product * size, 1n);
 
 /** Shape and strides as arrays of bigints. */
@@ -106,4 +109,6 @@ function tensorItems({ storage, dtype, offset, shape, strides, conj, neg }) {
   return items;
 }
 
-module.exports = { checkBounds, countItems, readGeometry, tensorItems };
+module.exports = {
+  checkBounds, countItems, isSame, readGeometry, tensorItems,
+};

@@ -2,7 +2,7 @@
 
 // Pickles of one object (SB2.md 16.3): its class, its attributes by name, and which of them are arrays (VALUES.md 13.2).
 
-const { isDifferentiable, dtype } = require('./dtypes.js');
+const { dtype, integersIn, isDifferentiable } = require('./dtypes.js');
 const { Refusal, pickleFailure } = require('./errors.js');
 const { countItems } = require('./geometry.js');
 const {
@@ -180,15 +180,7 @@ class Arrays {
 }
 
 /** The integers of an array or a scalar, as bigints. */
-function integersOf(tag) {
-  const { size } = dtype(tag.dtype);
-  const bytes = Buffer.from(tag[ITEMS]());
-  const signed = tag.dtype.startsWith('int');
-  return Array.from({ length: bytes.length / size }, (_, index) => {
-    const item = BigInt(`0x${bytes.subarray(index * size, (index + 1) * size).reverse().toString('hex')}`);
-    return signed ? BigInt.asIntN(8 * size, item) : item;
-  });
-}
+const integersOf = (tag) => integersIn(tag[ITEMS](), dtype(tag.dtype));
 
 /** Whether each item of an array of numbers is not 0. */
 function nonZeros(array) {

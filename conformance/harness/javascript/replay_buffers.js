@@ -4,11 +4,13 @@
 
 const { dtype } = require('./dtypes.js');
 const { pickleFailure, tensorFailure, unsupported } = require('./errors.js');
+const { isSame } = require('./geometry.js');
 const {
   Arrays, areNames, checkDepth, checkGiven, isDict, nonZeros, readLonePickle, readObject,
 } = require('./objects.js');
 const { textSegment } = require('./paths.js');
 const { tagInteger } = require('./tags.js');
+const { compareTexts } = require('./texts.js');
 
 const HINDSIGHT = 'stable_baselines3.her.her_replay_buffer HerReplayBuffer';
 const CLASSES = new Set([...['ReplayBuffer', 'DictReplayBuffer', 'NStepReplayBuffer'].map((name) => `stable_baselines3.common.buffers ${name}`), HINDSIGHT]);
@@ -20,16 +22,7 @@ const EPISODE_BUFFERS = ['_buffer', 'buffer']; // since 1.1, before
 const FLAT_PARTS = new Set(['observation', 'achieved_goal', 'desired_goal', 'action', 'reward', 'next_obs', 'next_achieved_goal', 'next_desired_goal', 'done']);
 const [TERMINATED, TIMEOUT, UNFINISHED] = ['terminated', 'timeout', 'unfinished'];
 
-const isSame = (one, other) => one.length === other.length && one.every((item, index) => item === other[index]);
 const beginsWith = (shape, start) => isSame(shape.slice(0, start.length), start);
-
-/** Order of code points, as Python sorts texts. */
-function compareTexts(one, other) {
-  const [first, second] = [[...one], [...other]];
-  const at = first.findIndex((character, index) => character !== second[index]);
-  if (at < 0) return first.length - second.length;
-  return at < second.length ? first[at].codePointAt(0) - second[at].codePointAt(0) : 1;
-}
 
 /** Attributes that are checked wherever they are present. */
 const NUMBERS = ['gamma', 'her_ratio'];

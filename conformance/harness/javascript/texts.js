@@ -30,4 +30,12 @@ function decodeSystemInfo(bytes) {
   return { system_info: [...values] };
 }
 
-module.exports = { decodeSystemInfo, decodeVersion };
+/** Order of code points, as Python sorts texts. UTF-16 has another one. */
+function compareTexts(one, other) {
+  const [first, second] = [[...one], [...other]];
+  const at = first.findIndex((character, index) => character !== second[index]);
+  if (at < 0) return first.length - second.length;
+  return at < second.length ? first[at].codePointAt(0) - second[at].codePointAt(0) : 1;
+}
+
+module.exports = { compareTexts, decodeSystemInfo, decodeVersion };

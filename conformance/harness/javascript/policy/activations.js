@@ -21,6 +21,7 @@ const elu = (alpha) => (x) => (x < 0 ? alpha * Math.expm1(x) : x);
 
 /** The error function, by a series of which all terms have the same sign. */
 function erf(x) {
+  if (Number.isNaN(x)) return NaN; // of which no sum equals the one before
   const size = Math.min(Math.abs(x), 6); // beyond it, the result is 1 in float64
   let [term, sum, before] = [size, size, NaN];
   for (let odd = 3; sum !== before; odd += 2) {

@@ -10,7 +10,7 @@ const { sigmoid } = require('./activations.js');
 const { product } = require('./spaces.js');
 
 const ITEMS_OF_A_NODE = 1024;
-const ITEMS_OF_A_LAYER = 8192;
+const ITEMS_OF_A_LAYER = 32768;
 const ITEMS_OF_A_PART = 64;
 
 class Weights {

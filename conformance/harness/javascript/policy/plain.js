@@ -4,6 +4,7 @@
 // Float, arrays of numpy by dtype, shape and items; names of classes, and objects as a class and a state. Nothing else of it
 // is looked at.
 
+const { readHalf } = require('../dtypes.js');
 const { Refusal, unsupported } = require('../errors.js');
 const {
   Call, Dict, Global, List, Tuple,
@@ -42,15 +43,6 @@ const isPlain = (value) => ![Reference, Instance, Partial, Unknown].some((type) 
 function itemOf(dtype, number) {
   if (dtype === 'bool') return number !== 0;
   return /float/.test(dtype) ? Float.of(number) : number;
-}
-
-/** The number that 16 bits are: a sign, an exponent of `bits` bits, and a fraction. */
-function readHalf(word, bits) {
-  const fraction = 2 ** (15 - bits);
-  const [exponent, rest] = [(word >> (15 - bits)) % 2 ** bits, word % fraction];
-  const [sign, bias] = [word < 2 ** 15 ? 1 : -1, 2 ** (bits - 1) - 1];
-  if (exponent === 2 ** bits - 1) return rest === 0 ? sign * Infinity : NaN;
-  return sign * (exponent === 0 ? 2 ** (1 - bias) * (rest / fraction) : 2 ** (exponent - bias) * (1 + rest / fraction));
 }
 
 const EXPONENTS = new Map([['float16', 5], ['bfloat16', 8]]);

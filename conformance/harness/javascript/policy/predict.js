@@ -95,7 +95,7 @@ function describeWeights(weights, given) {
   const first = [...weights.tensors].find(([name, { shape }]) => name.endsWith('.0.weight') && shape.length === 2)?.[1].shape[1];
   const vector = { kind: 'Box', shape: [first], low: { dtype: 'float32', items: [] }, high: { dtype: 'float32', items: [] } };
   if (given.observation_space === undefined) weights.checkParts(first);
-  const observations = given.observation_space === undefined ? vector : readJsonSpace(given.observation_space);
+  const observations = given.observation_space === undefined ? vector : readJsonSpace(given.observation_space, weights.budget);
   const kwargs = new Map([...Object.entries(given.policy_kwargs ?? {}), ['net_arch', policyClass.endsWith('DQNPolicy') ? arch.get('pi') : arch]]);
   if (activation !== undefined) kwargs.set('activation_fn', new Reference(`torch.nn.modules.activation.${activation}`));
   if (isImage(observations) && !kwargs.has('normalize_images')) unsupported('whether images are divided by 255 is not known');
@@ -103,7 +103,7 @@ function describeWeights(weights, given) {
     policyClass: new Reference(policyClass),
     kwargs,
     observations,
-    actions: given.action_space === undefined ? inferActions(weights) : readJsonSpace(given.action_space),
+    actions: given.action_space === undefined ? inferActions(weights) : readJsonSpace(given.action_space, weights.budget),
     usesSde: false,
     releases: RELEASES,
     isLone: true,

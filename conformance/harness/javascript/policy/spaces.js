@@ -3,10 +3,13 @@
 // Spaces (VALUES.md 13.4, STATISTICS.md 17.6), and observations as vectors (19.3).
 
 const { invalid, unsupported } = require('../errors.js');
-const { isPlain } = require('./plain.js');
+const { isSame } = require('../geometry.js');
+const { parseObject } = require('../json.js');
+const { readSpace: readTaggedSpace } = require('../statistics/spaces.js');
+const { ITEMS } = require('../tags.js');
+const { isPlain, numbersOf } = require('./plain.js');
 
 const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
-const same = (one, other) => one.length === other.length && one.every((size, index) => size === other[index]);
 
 const shapeOf = (state) => state.get('_shape') ?? state.get('shape');
 
@@ -41,13 +44,12 @@ function readArray({ dtype, shape, items }) {
   return { dtype, shape, items: all.map(Number) };
 }
 
-const NAMES = new Map([['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
-
 /** A space of 17.6. */
-function readJsonSpace(space) {
-  const array = (value) => ({ ...readArray(value), dtype: NAMES.get(value.dtype.slice(1)) });
-  if (space.type === 'Box') return { kind: 'Box', shape: space.shape, low: array(space.low), high: array(space.high) };
-  if (space.type === 'Discrete') return { kind: 'Discrete', shape: [], n: space.n };
+function readJsonSpace(given, budget) {
+  const space = readTaggedSpace(parseObject(Buffer.from(JSON.stringify(given)), budget), budget);
+  const array = ({ type: { name: dtype }, shape, bytes }) => ({ dtype, shape: shape.map(Number), items: numbersOf({ dtype, [ITEMS]: () => bytes }) });
+  if (space.type === 'Box') return { kind: 'Box', shape: space.shape.map(Number), low: array(space.low), high: array(space.high) };
+  if (space.type === 'Discrete') return { kind: 'Discrete', shape: [], n: Number(space.n) };
   return unsupported('a space that a decoder of policies does not need');
 }
 
@@ -94,7 +96,7 @@ function readObservations(space, value, statistics, dividesImages) {
   let isBatch = false;
   const columns = parts.map(([key, part]) => {
     let array = readArray(key === null ? value : value[key]);
-    const fits = (shape) => same(shape, part.shape) || same(shape.slice(1), part.shape);
+    const fits = (shape) => isSame(shape, part.shape) || isSame(shape.slice(1), part.shape);
     if (!fits(array.shape) && isImage(part)) array = moveChannels(array);
     if (!fits(array.shape)) throw new TypeError('an observation does not fit its space');
     isBatch = isBatch || array.shape.length > part.shape.length;

@@ -3,6 +3,7 @@
 // The wrappers of torch (FORMAT.md 6.8): a state dict with the names of SB3, from one with those of `torch.compile`, `DataParallel`, pruning and norms.
 
 const { unsupported } = require('../errors.js');
+const { isSame } = require('../geometry.js');
 const { ITEMS } = require('../tags.js');
 const { numbersOf } = require('./plain.js');
 const { product } = require('./spaces.js');
@@ -50,7 +51,6 @@ function strip(name, counts) {
   return plain.join('.');
 }
 
-const isSame = (one, other) => one.length === other.length && one.every((size, at) => size === other[at]);
 const undetermined = () => unsupported('the parts of a tensor do not determine it');
 
 function applyMask(original, mask) {

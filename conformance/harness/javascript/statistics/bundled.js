@@ -3,13 +3,14 @@
 // Statistics in two entries of an archive (STATISTICS.md 17.5).
 
 const { dataFailure, tensorFailure, unsupported } = require('../errors.js');
+const { isSame } = require('../geometry.js');
 const { parseObject } = require('../json.js');
 const { readSafetensors } = require('../safetensors.js');
 const {
   FLAGS, FORMAT_VERSION, MOST_ENVS, NUMBERS, OTHERS,
 } = require('./fields.js');
 const {
-  fieldsOf, isSame, readBool, readNumber, readSpace,
+  fieldsOf, readBool, readNumber, readSpace,
 } = require('./spaces.js');
 const { integerOf, isIntegerTag, listOf } = require('./tagged.js');
 

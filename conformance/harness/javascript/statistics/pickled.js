@@ -7,6 +7,7 @@ const { dtype } = require('../dtypes.js');
 const {
   missing, pickleFailure, tensorFailure, unsupported,
 } = require('../errors.js');
+const { isSame } = require('../geometry.js');
 const {
   Arrays, areNames, checkDepth, checkGiven, integersOf, membersOf, pairsOf, readLonePickle, readObject,
 } = require('../objects.js');
@@ -14,10 +15,11 @@ const { List, Tuple } = require('../nodes.js');
 const { numbersOf } = require('../policy/plain.js');
 const { rowsOf } = require('../tables.js');
 const { Float, ITEMS } = require('../tags.js');
+const { compareTexts } = require('../texts.js');
 const { FLAGS, MOST_ENVS, NUMBERS } = require('./fields.js');
 const { SpaceReader } = require('./pickled_spaces.js');
-const { LARGEST_EXACT, halfNumber, isSame } = require('./spaces.js');
-const { compareTexts, integerOf } = require('./tagged.js');
+const { LARGEST_EXACT } = require('./spaces.js');
+const { integerOf } = require('./tagged.js');
 
 const MEANS = 'RunningMeanStd';
 const PARTS = ['mean', 'var', 'count'];
@@ -67,7 +69,7 @@ class Reader {
     if (value instanceof Float) return value.number;
     const integer = this.integer(value);
     const tag = this.scalar(value);
-    if (integer === null) return tag !== null && dtype(tag.dtype).kind === 'float' ? floatOf(tag) : tensorFailure('not a number');
+    if (integer === null) return tag !== null && dtype(tag.dtype).kind === 'float' ? numbersOf(tag)[0] : tensorFailure('not a number');
     return integer >= -LARGEST_EXACT && integer <= LARGEST_EXACT ? Number(integer) : tensorFailure('an integer is not exact as a float');
   }
 
@@ -157,19 +159,13 @@ class Reader {
   }
 }
 
-/** The number of a numpy float. */
-function floatOf(tag) {
-  if (tag.dtype !== 'float16') return numbersOf(tag)[0];
-  return halfNumber(tag[ITEMS]().readUInt16LE());
-}
-
 /** The keys that are normalized if the pickle does not name them (17.1.3). */
 function inferKeys(means, space) {
   if (!Array.isArray(means)) return null;
   if (space?.type !== 'Dict') return means;
   const names = space.spaces.map(([name]) => name);
-  const isSame = names.length === means.length && names.every((name) => means.includes(name));
-  return isSame ? names : tensorFailure('the statistics are not those of the keys of the space');
+  const areAll = names.length === means.length && names.every((name) => means.includes(name));
+  return areAll ? names : tensorFailure('the statistics are not those of the keys of the space');
 }
 
 function readWhole({ library }, pairs, reader) {

@@ -2,7 +2,8 @@
 
 // Spaces in a pickle (VALUES.md 13.4), as the fields of STATISTICS.md 17.6. null: not known, or in doubt.
 
-const { dtype } = require('../dtypes.js');
+const { dtype, integerAt, integersIn } = require('../dtypes.js');
+const { isSame } = require('../geometry.js');
 const { TEXTS, readDtype } = require('../numpy.js');
 const {
   attempt, fullName, membersOf, pairsOf, readObject,
@@ -10,9 +11,9 @@ const {
 const { Dict, List, Tuple } = require('../nodes.js');
 const { rowsOf } = require('../tables.js');
 const { ITEMS } = require('../tags.js');
+const { compareTexts } = require('../texts.js');
 const { Generators } = require('./generators.js');
-const { integerAt, isSame } = require('./spaces.js');
-const { compareTexts, integerOf } = require('./tagged.js');
+const { integerOf } = require('./tagged.js');
 
 const CLASSES = new Map(rowsOf('roles').filter((row) => row.kind === 'object' && /^gym(nasium)?\.spaces\./.test(row.module))
   .map((row) => [`${row.module} ${row.name}`, { library: row.module.split('.')[0], type: row.role }]));
@@ -88,7 +89,7 @@ class Attributes {
   numbers(value) {
     if (this.reader.arrays.arrayOf(value)?.shape.length !== 1) return [this.integer(value)];
     const { type, bytes } = this.arrayOf('integer', value);
-    return Array.from({ length: bytes.length / type.size }, (_, index) => integerAt(bytes, index * type.size, type));
+    return integersIn(bytes, type);
   }
 
   numpyInteger(value) {

@@ -3,9 +3,9 @@
 // Spaces, arrays and numbers in JSON (STATISTICS.md 17.6). A space is an object of its fields: sizes and integers are
 // bigints, arrays are objects of type (of dtypes.js), shape and bytes (little-endian, the last axis fastest).
 
-const { NUMPY_CODES } = require('../dtypes.js');
+const { NUMPY_CODES, integerAt, readHalf } = require('../dtypes.js');
 const { dataFailure, unsupported } = require('../errors.js');
-const { countItems } = require('../geometry.js');
+const { countItems, isSame } = require('../geometry.js');
 const { MAX_RANK } = require('../numpy.js');
 const { tagFloat, tagInteger } = require('../tags.js');
 const {
@@ -17,8 +17,6 @@ const LARGEST_EXACT = 2n ** 53n;
 const MAX_LEVELS = 20;
 const LIBRARIES = ['gym', 'gymnasium'];
 const WORDS = new Map([['Infinity', Infinity], ['-Infinity', -Infinity], ['NaN', NaN]]);
-
-const isSame = (one, other) => one.length === other.length && one.every((size, index) => size === other[index]);
 
 // Numbers
 
@@ -42,7 +40,7 @@ function writeNumber(number) {
 
 // Items of arrays
 
-const HALF = { digits: 10, least: -14, most: 15, infinity: 0x7c00, nan: 0x7e00, sign: 0x8000 };
+const HALF = { bits: 5, digits: 10, least: -14, most: 15, infinity: 0x7c00, nan: 0x7e00, sign: 0x8000 };
 
 function halfBits(number) {
   const size = Math.abs(number);
@@ -55,18 +53,11 @@ function halfBits(number) {
   return Number.isInteger(digits) && exponent <= HALF.most ? sign | bits : null;
 }
 
-function halfNumber(bits) {
-  const [sign, power, digits] = [bits & HALF.sign ? -1 : 1, (bits & HALF.infinity) >> HALF.digits, bits & (2 ** HALF.digits - 1)];
-  if (power === HALF.infinity >> HALF.digits) return digits === 0 ? sign * Infinity : NaN;
-  const scale = 2 ** (Math.max(power, 1) + HALF.least - 1 - HALF.digits);
-  return sign * scale * (digits + (power > 0 ? 2 ** HALF.digits : 0));
-}
-
 const inexact = () => dataFailure('an item is not exact in its dtype');
 
 /** By dtype: write a number at the start of a buffer, read one at an offset. */
 const FLOATS = new Map(Object.entries({
-  float16: [(bytes, number) => bytes.writeUInt16LE(halfBits(number) ?? inexact()), (bytes, at) => halfNumber(bytes.readUInt16LE(at))],
+  float16: [(bytes, number) => bytes.writeUInt16LE(halfBits(number) ?? inexact()), (bytes, at) => readHalf(bytes.readUInt16LE(at), HALF.bits)],
   float32: [(bytes, number) => bytes.writeFloatLE(Object.is(Math.fround(number), number) ? number : inexact()), (bytes, at) => bytes.readFloatLE(at)],
   float64: [(bytes, number) => bytes.writeDoubleLE(number), (bytes, at) => bytes.readDoubleLE(at)],
 }));
@@ -87,12 +78,6 @@ function readItem(tag, type) {
   const bytes = Buffer.alloc(type.size);
   FLOATS.get(type.name)[0](bytes, readNumber(tag));
   return bytes;
-}
-
-/** The integer at an offset. */
-function integerAt(bytes, at, type) {
-  const integer = BigInt(`0x${Buffer.from(bytes.subarray(at, at + type.size)).reverse().toString('hex')}`);
-  return isSigned(type) ? BigInt.asIntN(8 * type.size, integer) : integer;
 }
 
 function writeItem(bytes, at, type) {
@@ -243,5 +228,5 @@ class SpaceWriter {
 }
 
 module.exports = {
-  LARGEST_EXACT, SpaceWriter, fieldsOf, halfNumber, integerAt, isSame, readBool, readInteger, readNumber, readSpace, writeNumber,
+  LARGEST_EXACT, SpaceWriter, fieldsOf, readBool, readInteger, readNumber, readSpace, writeNumber,
 };

@@ -4,10 +4,12 @@
 
 const { NUMPY_CODES } = require('../dtypes.js');
 const { missing, tensorFailure, unsupported } = require('../errors.js');
+const { isSame } = require('../geometry.js');
 const { sha256, tagInteger } = require('../tags.js');
+const { compareTexts } = require('../texts.js');
 const { FLAGS, FORMAT_VERSION, NUMBERS } = require('./fields.js');
-const { SpaceWriter, isSame, writeNumber } = require('./spaces.js');
-const { checkLimits, compareTexts, sortedDict } = require('./tagged.js');
+const { SpaceWriter, writeNumber } = require('./spaces.js');
+const { checkLimits, sortedDict } = require('./tagged.js');
 
 const NUMPY_TYPES = new Set([...NUMPY_CODES].filter(([code, type]) => code !== null && type.kind !== 'complex').map(([, type]) => type));
 

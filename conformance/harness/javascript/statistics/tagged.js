@@ -4,6 +4,7 @@
 
 const { MEMORY, NODES_OF_A_CONTAINER } = require('../json.js');
 const { floatText } = require('../paths.js');
+const { compareTexts } = require('../texts.js');
 
 const isIntegerTag = (tag) => typeof tag === 'number' || (tag !== null && typeof tag === 'object' && tag.int !== undefined);
 
@@ -16,14 +17,6 @@ const listOf = (tag) => tag?.list ?? null;
 
 /** A tagged dict whose keys are sorted by code points. */
 const sortedDict = (pairs) => ({ dict: pairs.sort(([one], [other]) => compareTexts(one, other)) });
-
-/** Order of code points, as Python sorts texts. UTF-16 has another one. */
-function compareTexts(one, other) {
-  const [first, second] = [[...one], [...other]];
-  const at = first.findIndex((character, index) => character !== second[index]);
-  if (at < 0) return first.length - second.length;
-  return at < second.length ? first[at].codePointAt(0) - second[at].codePointAt(0) : 1;
-}
 
 const NONE = { bytes: 0, depth: 0, commas: 0, colons: 0, containers: 0, escapes: 0, digits: 0 };
 const SUMS = ['bytes', 'commas', 'colons', 'containers', 'escapes'];
@@ -78,5 +71,5 @@ function checkLimits(tag, budget) {
 }
 
 module.exports = {
-  checkLimits, compareTexts, integerOf, isIntegerTag, listOf, sortedDict,
+  checkLimits, integerOf, isIntegerTag, listOf, sortedDict,
 };
