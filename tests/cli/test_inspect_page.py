@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import pickle
 import re
@@ -126,12 +127,17 @@ def test_long_has_the_page_and_below_it_the_details(
     assert any(title.startswith("  entries") for title in titles)
 
 
-def test_long_says_why_an_algorithm_is_named_and_shortens_no_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_says_why_an_algorithm_is_named_and_shortens_no_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     shown = " ".join(show(capsys, "--long", DANGEROUS, PPO).split())
     assert shown.count("verdict of scan: ") == 2
     assert "verdict of scan: dangerous (harmful), 2 findings" in shown
     assert shown.count("because policy_class is stable_baselines3.common.policies.ActorCriticPolicy, and data") == 2
-    page, whole = (show(capsys, PPO, "--limit", "json_bytes=3000", *words) for words in ((), ("--long",)))
+    own = tmp_path / "own.zip"
+    serialized = base64.b64encode(b"\x80\x04\x8c\x04mine\x8c\x06Policy\x93.").decode()
+    own.write_bytes(with_data(lambda data: data["policy_class"].update({":serialized:": serialized})))
+    page, whole = (show(capsys, own, *words) for words in ((), ("--long",)))
     page, whole = (text.partition("\n  network\n")[2].partition("\n\n")[0] for text in (page, whole))
     assert page.endswith("\u2026")
     assert whole.startswith(page.splitlines()[0])
