@@ -135,8 +135,8 @@ def test_long_says_why_an_algorithm_is_named_and_shortens_no_sentence(
     assert "verdict of scan: dangerous (harmful), 2 findings" in shown
     assert shown.count("because policy_class is stable_baselines3.common.policies.ActorCriticPolicy, and data") == 2
     own = tmp_path / "own.zip"
-    serialized = base64.b64encode(b"\x80\x04\x8c\x04mine\x8c\x06Policy\x93.").decode()
-    own.write_bytes(with_data(lambda data: data["policy_class"].update({":serialized:": serialized})))
+    serialized = base64.b64encode(b"\x80\x02}X\x18\0\0\0features_extractor_classcmine\nExtractor\ns.").decode()
+    own.write_bytes(with_data(lambda data: data.update(policy_kwargs={":serialized:": serialized})))
     page, whole = (show(capsys, own, *words) for words in ((), ("--long",)))
     page, whole = (text.partition("\n  network\n")[2].partition("\n\n")[0] for text in (page, whole))
     assert page.endswith("\u2026")
