@@ -381,13 +381,13 @@ def conformance_python(session: nox.Session) -> None:
     )
 
 
-@nox.session(venv_backend="none")
+@nox.session
 def conformance_javascript(session: nox.Session) -> None:
     """Run the conformance vectors against the independent decoder in JavaScript; compile the JSON Schemas with ajv."""
     if shutil.which("node") is None:
         session.skip("node is not installed")
     decoder = "node conformance/harness/javascript/decode.js"
-    session.run(sys.executable, "conformance/run.py", "--decoder", decoder, "--implementation", "javascript")
+    session.run("python", "conformance/run.py", "--decoder", decoder, "--implementation", "javascript")
     if shutil.which("npm"):
         modules = install_node_packages(session, *AJV)
         session.install("-e", ".[test]")
