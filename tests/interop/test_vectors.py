@@ -26,8 +26,8 @@ VECTORS: Final = [
     for vector in read_vectors()
     if vector["kind"] == "decode" and "expect" in vector and name_file(vector).endswith(".pth")
 ]
-LEFT: Final = {"quantized", "sparse", "meta", "scan", "other-formats", "statistics", "replay-buffer"}
-"""Features of vectors that hold no strided tensors, or are no file of torch's: pickles that torch would run."""
+LEFT: Final = {"quantized", "sparse", "meta", "scan", "other-formats", "statistics", "replay-buffer", "equality"}
+"""Features of vectors that expect no strided tensors, or are no file of torch's: pickles that torch would run."""
 OTHERWISE: Final = {
     "big-endian-untyped": "torch does not swap an untyped storage (FORMAT.md 6.4)",
 }
