@@ -15,6 +15,7 @@ from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 from sbformat.values import decode, encode
+from tests.helpers.bundled import ARCHIVES
 from tests.helpers.build_blobs import discrete, new
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
@@ -208,7 +209,7 @@ def test_ars_of_today_that_does_not_squash_is_refused_for_1_6() -> None:
 
 
 def test_statistics_have_the_attributes_of_the_target() -> None:
-    value, report = sbformat.rebuild_vecnormalize("tests/archives/vecnormalize-pendulum.pkl", target="1.8")
+    value, report = sbformat.rebuild_vecnormalize(ARCHIVES / "vecnormalize-pendulum.pkl", target="1.8")
     data = sbformat.writes_vecnormalize(value, target="1.8")
     assert not any(word in data for word in (b"gymnasium", b"reset_infos", b"render_mode", b"_seeds"))
     assert {row.key: row.message for row in report.rows}["action_space"] == "a space of gym instead of gymnasium"
@@ -217,10 +218,10 @@ def test_statistics_have_the_attributes_of_the_target() -> None:
 
 def test_a_file_of_policy_save_is_in_the_form_of_the_target() -> None:
     for target in OLD:
-        content, report = sbformat.rebuild_policy("tests/archives/policy-box.pth", target=target)
+        content, report = sbformat.rebuild_policy(ARCHIVES / "policy-box.pth", target=target)
         assert sbformat.reads(content).decode("observation_space").library == "gym"
         assert sbformat.scan(content).verdict == "clean"
         assert report.target.startswith(target)
-    made = sbformat.reads(sbformat.rebuild_policy("tests/archives/policy-box.pth", target="1.6").content)
+    made = sbformat.reads(sbformat.rebuild_policy(ARCHIVES / "policy-box.pth", target="1.6").content)
     assert isinstance(made.decode("net_arch"), list)
     assert "share_features_extractor" not in made.data
