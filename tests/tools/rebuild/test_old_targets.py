@@ -15,8 +15,8 @@ from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 from sbformat.values import decode, encode
-from tests.helpers.bundled import ARCHIVES
 from tests.helpers.build_blobs import discrete, new
+from tests.helpers.bundled import ARCHIVES
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
 from tests.tools.rebuild.test_networks import arrays, ars, extractor, her, numbers, with_network
