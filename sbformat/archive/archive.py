@@ -21,14 +21,7 @@ from sbformat.archive.entries import ReadOptions, describe_left_out, parse_syste
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
-from sbformat.errors import (
-    MissingEntryError,
-    SbformatError,
-    UnsupportedError,
-    escape,
-    require_names,
-    require_type,
-)
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget

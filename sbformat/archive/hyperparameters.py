@@ -183,7 +183,12 @@ DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fi
 def is_ddpg(data: Mapping[str, Any]) -> bool:
     """Return whether the settings of a TD3 are those that DDPG fixes."""
     ddpg = ALGORITHMS["DDPG"]
-    return all(data.get(key) == ddpg.defaults[key] and type(data[key]) is not bool for key in ddpg.fixes)
+    return all(_is_number(data.get(key), ddpg.defaults[key]) for key in ddpg.fixes)
+
+
+def _is_number(value: object, number: object) -> bool:
+    """Return whether a value is this number, as an integer or a float; a bool is none."""
+    return value == number and type(value) is not bool
 
 
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
@@ -196,8 +201,7 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         certain = by_class == "PPO"
         if changes.MARK_OF_0_6 in data:
             certain = False
-            epochs = data.get("n_epochs")
-            name = "A2C" if epochs == 1 and epochs is not True else "PPO"
+            name = "A2C" if _is_number(data.get("n_epochs"), 1) else "PPO"
             old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
             evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
         elif not certain:

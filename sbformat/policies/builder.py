@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
-_NODE_ITEMS: Final = 1024
-"""What counts in ``policy_items`` beside numbers (POLICIES.md 19.1.4): a node, for the memory that it takes itself;
-a component of an action, and a number of an inferred observation; a layer, before it is made for several releases."""
-_PART_ITEMS: Final = 64
-_LAYER_ITEMS: Final = 32_768
+# What counts in ``policy_items`` beside numbers (FORMAT.md 8.1)
+_NODE_ITEMS: Final = 1024  # a node, for the memory that it takes itself
+_PART_ITEMS: Final = 64  # a component of an action, a number of an inferred observation
+_LAYER_ITEMS: Final = 32_768  # a layer that settings ask for, before it is made for several releases
 
 
 def check_layers(count: int, limits: Limits, key: str = "") -> None:

@@ -3,7 +3,7 @@
 // The algorithm that wrote an archive (FORMAT.md 4.3): inferred, because no entry names it.
 
 const { readValues } = require('./data.js');
-const { Refusal } = require('./errors.js');
+const { attempt } = require('./errors.js');
 const { Global } = require('./nodes.js');
 const { readWholePickle } = require('./opcodes.js');
 const { asciiText } = require('./pickle_text.js');
@@ -51,13 +51,8 @@ const perhaps = (algorithm) => ({ algorithm, certain: false });
 /** The class that a blob refers to; null for any other blob, and for one that is refused. */
 function classOf(pickle, budget) {
   if (pickle === undefined || pickle.length > MOST_BYTES) return null;
-  try {
-    const { result } = readWholePickle(pickle, budget, asciiText);
-    return result instanceof Global ? result : null;
-  } catch (error) {
-    if (error instanceof Refusal) return null;
-    throw error;
-  }
+  const result = attempt(() => readWholePickle(pickle, budget, asciiText).result);
+  return result instanceof Global ? result : null;
 }
 
 const isNumber = (value, number) => value === number || (value?.float !== undefined && Buffer.from(value.float, 'hex').readDoubleBE() === number);

@@ -3,7 +3,7 @@
 // Equality (FORMAT.md 9). An entry that can be decoded becomes a text, and two entries are equal if their texts are.
 
 const { decodeData } = require('./data.js');
-const { Refusal } = require('./errors.js');
+const { attempt } = require('./errors.js');
 const {
   ByteArray, Call, Dict, Extension, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
@@ -94,13 +94,10 @@ function replaceInStateDict(key, value) {
 
 /** A text of an entry, or null if it is compared by its bytes. */
 function describeEntry(name, bytes, budget, options) {
-  try {
+  return attempt(() => {
     if (name === 'data') return JSON.stringify(decodeData(bytes, budget), replaceInData);
     return isStateDict(name) ? JSON.stringify(decodeStateDict(bytes, budget, options), replaceInStateDict) : null;
-  } catch (error) {
-    if (error instanceof Refusal) return null;
-    throw error;
-  }
+  });
 }
 
 /** Whether two archives, [entries, budget], are equal. */

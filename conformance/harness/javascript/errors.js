@@ -13,8 +13,19 @@ const refuse = (outcome) => (message) => {
   throw new Refusal(outcome, message);
 };
 
+/** The result of a function; null if it refuses what it is given. */
+function attempt(read) {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
+}
+
 module.exports = {
   Refusal,
+  attempt,
   containerFailure: refuse('container failure'),
   dataFailure: refuse('data failure'),
   pickleFailure: refuse('pickle failure'),

@@ -3,7 +3,7 @@
 // Pickles of one object (SB2.md 16.3): its class, its attributes by name, and which of them are arrays (VALUES.md 13.2).
 
 const { dtype, integersIn, isDifferentiable } = require('./dtypes.js');
-const { Refusal, pickleFailure } = require('./errors.js');
+const { attempt, pickleFailure } = require('./errors.js');
 const { countItems } = require('./geometry.js');
 const {
   Call, Dict, Extension, FrozenSet, List, MutableSet, Node, Persistent, Tuple,
@@ -79,16 +79,6 @@ const isDict = (value) => pairsOf(value) !== null;
 /** Whether a list is a permutation of the numbers from 0 on. */
 const isPermutation = (axes, length) => axes.length === length && axes.every((axis) => typeof axis === 'bigint' && axis >= 0n && axis < length)
   && new Set(axes.map(Number)).size === length;
-
-/** The result of a function; null if it refuses what it is given. */
-function attempt(read) {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof Refusal) return null;
-    throw error;
-  }
-}
 
 /** Whether all items of an array of texts are characters. */
 const areCharacters = (bytes) => Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readUInt32LE(4 * index)).every((one) => one <= 0x10ffff);
@@ -263,5 +253,5 @@ function readLonePickle(bytes, budget) {
 }
 
 module.exports = {
-  Arrays, areNames, attempt, calledBy, checkDepth, checkGiven, fullName, integersOf, isDict, membersOf, nonZeros, pairsOf, readLonePickle, readObject,
+  Arrays, areNames, calledBy, checkDepth, checkGiven, fullName, integersOf, isDict, membersOf, nonZeros, pairsOf, readLonePickle, readObject,
 };

@@ -3,10 +3,11 @@
 // Spaces in a pickle (VALUES.md 13.4), as the fields of STATISTICS.md 17.6. null: not known, or in doubt.
 
 const { dtype, integerAt, integersIn } = require('../dtypes.js');
+const { attempt } = require('../errors.js');
 const { isSame } = require('../geometry.js');
 const { TEXTS, readDtype } = require('../numpy.js');
 const {
-  attempt, fullName, membersOf, pairsOf, readObject,
+  fullName, membersOf, pairsOf, readObject,
 } = require('../objects.js');
 const { Dict, List, Tuple } = require('../nodes.js');
 const { rowsOf } = require('../tables.js');
