@@ -103,6 +103,14 @@ def objects(shape: tuple[int, ...], *items: object) -> Apply:
     return reconstructed_array(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
 
 
+def given_pairs(levels: int) -> Apply:
+    """A dtype that is given 2 ** ``levels`` parts: a pair of the same pair twice, and so on."""
+    shared: tuple[object, ...] = (None,)
+    for _ in range(levels):
+        shared = (shared, shared)
+    return Apply(Name("numpy", "dtype"), ("f8", shared))
+
+
 def encoded_bytes(raw: bytes) -> Apply:
     """Bytes in protocol 2."""
     return Apply(Name("_codecs", "encode"), (raw.decode("latin-1"), "latin1"))

@@ -9,6 +9,7 @@ from conformance.generators.build_objects import (
     SampleArray,
     box,
     expected_arrays,
+    given_pairs,
     instance,
     objects,
     pack_items,
@@ -552,10 +553,7 @@ def given() -> Iterator[Vector]:
     """What calls are given, with shared parts each time that they occur."""
     rule = Rule("13.1", "This number minus the bytes of the pickle is at most `pickle_nodes`")
     for name, levels in {"few": 10, "many": 30}.items():
-        shared: tuple[object, ...] = (None,)
-        for _ in range(levels):
-            shared = (shared, shared)
-        parts = {**attributes(), "observation_space": Apply(Name("numpy", "dtype"), ("f8", shared))}
+        parts = {**attributes(), "observation_space": given_pairs(levels)}
         if name == "few":
             yield accepts(rule, f"given-{name}", parts, UNENDED)
         else:

@@ -17,6 +17,7 @@ from conformance.generators.build_objects import (
     dtype,
     encoded_bytes,
     floats,
+    given_pairs,
     numbers,
     objects,
     pack_items,
@@ -266,15 +267,12 @@ def given() -> Iterator[Vector]:
     """What calls are given, with shared parts each time that they occur."""
     rule = Rule("13.1", "This number minus the bytes of the pickle is at most `pickle_nodes`")
     for name, levels in {"few": 10, "many": 30}.items():
-        shared: tuple[object, ...] = (None,)
-        for _ in range(levels):
-            shared = (shared, shared)
-        data = of(Apply(Name("numpy", "dtype"), ("f8", shared)))
+        data = of(given_pairs(levels))
         if name == "few":
             yield rule.accepts(f"space-given-{name}", data, ABSENT, ASKED)
         else:
             yield rule.refuses(f"space-given-{name}", data, LIMIT, ASKED)
-    unknown = of(Apply(Name("numpy", "some_function"), ("f8", shared)))
+    unknown = of(Apply(Name("numpy", "some_function"), given_pairs(levels).args))
     yield rule.accepts("space-given-to-an-unknown-call", unknown, ABSENT, ASKED)
 
 
