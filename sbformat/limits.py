@@ -182,12 +182,13 @@ class Budget:
             only a forged size can be, charges nothing: it does not take back what others were charged
         :param offset: position in the entry, for the message
         """
-        if limit not in _RUNNING_TOTALS:
+        is_total = limit in _RUNNING_TOTALS
+        if is_total:
+            amount = self._spent.get(limit, 0) + max(amount, 0)
+        if amount > getattr(self.limits, limit):
             self.limits.check(limit, amount, offset=offset)
-            return
-        total = self._spent.get(limit, 0) + max(amount, 0)
-        self.limits.check(limit, total, offset=offset)
-        self._spent[limit] = total
+        if is_total:
+            self._spent[limit] = amount
 
     def inflate(self, size: int) -> None:
         """Charge one decompression or copy of ``size`` bytes."""
