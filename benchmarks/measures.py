@@ -66,6 +66,7 @@ MEASURES: Final = {
         Measure("growth-instructions", "how instructions grow, by valgrind", growth.growth_instructions, False),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("catalog", "whole processes: a catalogue of 10,000 archives, also by Dask", catalogue.catalog, False),
+        Measure("catalog-query", "whole processes: searches of a catalogue of 10,000 rows", catalogue.query, False),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),
     )
 }
