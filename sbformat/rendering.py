@@ -75,7 +75,7 @@ def protect_text(text: str) -> str:
 
 def unprotect_text(text: str) -> str:
     """Return the text that :func:`protect_text` was given."""
-    return re.sub(_PROTECTED, r"\1\2", text)
+    return re.sub(_PROTECTED, r"\1\2", text) if "'" in text else text
 
 
 def write_numbers(value: Any) -> Any:
