@@ -166,7 +166,7 @@ class NodeContext:
                 kind = self.setters if row.role in _STATE_SETTERS else self.fillers
                 kind.setdefault(id(node.args[0]), []).append(node)  # type: ignore[index]
             self._has_code = self._has_code or "by value" in row.uses
-            if find_maker(node) in _GLOBALS_ARGUMENT:
+            if (row.role or find_maker(node)) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:

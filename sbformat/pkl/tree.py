@@ -247,8 +247,11 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
         seen.add(id(value))
         yield value
         kind = type(value)
+        if kind is Global and not value.updates:  # type: ignore[attr-defined]
+            continue
         parts: Any = value if kind is tuple or kind is list else children(value)
-        todo += [part for part in reversed(parts) if type(part) in kinds]
+        if not kinds.isdisjoint(map(type, parts)):
+            todo += [part for part in reversed(parts) if type(part) in kinds]
 
 
 def children(value: object) -> Sequence[object]:

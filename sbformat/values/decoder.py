@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STORING_ROLES: Final = frozenset({"cell", "function", "record"})
 _CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})  # types of composite values that are not nodes
+_TEXTS: Final = frozenset({str, bytes, bytearray})
 _NODES_PER_CALL: Final = 5  # cost of decoding a call, in nodes of a pickle
 
 
@@ -64,7 +65,7 @@ class Decoder(NodeContext):
                     heights[-1] = max(heights[-1], self._heights.get(id(part), 1) + 1)
                     continue
                 inner = self._parts(part)
-                if type(part) in _CONTAINERS and LEAVES.issuperset(map(type, inner)):  # most of them
+                if COMPOSITES.isdisjoint(map(type, inner)):  # most of them
                     if len(frames) == deepest:
                         deepest += 1
                         self.budget.spend("value_depth", deepest)
@@ -126,10 +127,11 @@ class Decoder(NodeContext):
                 self._sizes[id(node)] = items, nbytes
             if kind is Dict:
                 return self.make_dict(node)  # type: ignore[arg-type]
-            made = [part if type(part) in LEAVES else self.value(part) for part in parts]
+            is_plain = LEAVES.issuperset(map(type, parts))
+            made = parts if is_plain else [part if type(part) in LEAVES else self.value(part) for part in parts]
             if kind is tuple:
                 return tuple(made)
-            return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
+            return list(made) if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
             try:
                 return self.tensors.storage(node)
@@ -202,12 +204,12 @@ class Decoder(NodeContext):
         items, nbytes = len(parts), 0
         for part in parts:
             kind = type(part)
-            if kind is str or kind is bytes or kind is bytearray:
-                nbytes += len(part)  # type: ignore[arg-type]
-            elif kind is int:
+            if kind is int:
                 nbytes += part.bit_length() >> 3  # type: ignore[attr-defined]
             elif kind in _CONTAINERS:
                 more, longer = self._sizes.get(id(part), _SMALL)
                 items += more
                 nbytes += longer
+            elif kind in _TEXTS:
+                nbytes += len(part)  # type: ignore[arg-type]
         return items, nbytes
