@@ -258,8 +258,6 @@ class NodeContext:
 
     def state_setters(self, node: Call) -> list[Call]:
         """Return the calls of cloudpickle that set the state of a function or class."""
-        if not self.setters and not self.fillers:
-            return []
         return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
 
     # -- the record -----------------------------------------------------------------------------------

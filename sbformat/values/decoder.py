@@ -110,8 +110,9 @@ class Decoder(NodeContext):
         if kind is Call:
             parts = [node.func, *node.args] if type(node.args) is tuple else [node.func, node.args]
             parts.append(node.kwargs)
-            for setter in self.state_setters(node):
-                parts += setter.args[1:]  # type: ignore[index]
+            if self.setters or self.fillers:
+                for setter in self.state_setters(node):
+                    parts += setter.args[1:]  # type: ignore[index]
         if node.updates:
             add_changes(node.updates, parts)
         return parts
@@ -127,11 +128,12 @@ class Decoder(NodeContext):
                 self._sizes[id(node)] = items, nbytes
             if kind is Dict:
                 return self.make_dict(node)  # type: ignore[arg-type]
-            is_plain = LEAVES.issuperset(map(type, parts))
-            made = parts if is_plain else [part if type(part) in LEAVES else self.value(part) for part in parts]
+            if kind is tuple and LEAVES.issuperset(map(type, parts)):
+                return node
+            made = [part if type(part) in LEAVES else self.value(part) for part in parts]
             if kind is tuple:
                 return tuple(made)
-            return list(made) if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
+            return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
             try:
                 return self.tensors.storage(node)

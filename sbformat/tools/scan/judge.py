@@ -214,7 +214,7 @@ class Judged:
     def _judge_known_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
         """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
         for arg in node.args if type(node.args) is tuple and id(node) in decoder.understood else ():
-            if isinstance(arg, Global) and not decoder.has_examined(arg):
+            if type(arg) is Global and not decoder.has_examined(arg):
                 callee = escape(name_of(node), SHOWN)
                 message = f"is passed to {callee}, which expects no function or class there"
                 self._report("unchecked-arguments", arg, message, DANGEROUS)

@@ -139,7 +139,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 seen.add(text)
             for name in filter(None, (opening.read_name(text) for opening in openings)):
                 yield Tag(name, lines.count_to(found.start(), data))
-        lines.end_piece(end, data)
+        if read < source.size:
+            lines.end_piece(end, data)
 
 
 class _Opening:
