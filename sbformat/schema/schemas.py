@@ -19,7 +19,7 @@ from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Set
+    from collections.abc import Collection, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
 
@@ -31,10 +31,10 @@ _PACKAGE: Final = Path(__file__).parent.parent
 
 _BOUNDS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _ANNOTATIONS: Final = frozenset({"title", "description", "examples", "default"})
-_RESTRICTING: Final[Mapping[Any, Set[str]]] = {
+_RESTRICTING: Final[Mapping[Any, set[str]]] = {
     "null": set(),
     "boolean": set(),
-    "integer": _BOUNDS.keys(),
+    "integer": {*_BOUNDS},
     "number": {"multipleOf", *_BOUNDS},
     "string": {"pattern"},
     "array": {"items", "prefixItems", "minItems", "maxItems"},
@@ -433,7 +433,7 @@ def _pointer(path: list[Any]) -> str:
     return "".join("/" + escape(str(part), 80).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _find_violations(rules: tuple[_Rule, ...], data: Mapping[str, Any], checked: Set[str]) -> Iterator[Problem]:
+def _find_violations(rules: tuple[_Rule, ...], data: Mapping[str, Any], checked: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for each error of jsonschema, in the order of the rules."""
     for rule in rules:
         if rule.key not in checked:
