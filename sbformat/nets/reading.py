@@ -142,17 +142,12 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     return Agent(policy_class, observations, actions, kwargs, use_sde, release, supplied, archive.limits)
 
 
-def decode_shared(archive: Archive, key: str) -> Any:
-    """Return the decoded value of a key of ``data`` as :meth:`Archive.decode` does, once: it must not be changed."""
-    return archive.derive(f"decoded {key}", lambda: archive.decode(key))
-
-
 def decode_value(archive: Archive, key: str) -> Any:
-    """Do the same for the network; None for a key that is missing."""
+    """Return the decoded value of a key of ``data``, which must not be changed; None for a key that is missing."""
     if key not in archive.data:
         return None
     try:
-        return decode_shared(archive, key)
+        return archive.derive(f"decoded {key}", lambda: archive.decode(key))
     except SbformatError as error:
         error.message = f"{key} cannot be decoded: {error.message}"
         error.entry = error.entry or DATA_ENTRY

@@ -23,7 +23,6 @@ from sbformat.known.table import current_name
 from sbformat.known.types import ConstantSchedule, Reference
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
-from sbformat.nets.reading import decode_shared
 from sbformat.nets.sb3 import PRESETS
 from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, refuse, show_name
@@ -204,7 +203,7 @@ class RebuildContext:
                 if isinstance(value, Serialized) and self.options.allow:
                     self._decoded[key] = self.allowed.decode(value.pickle, self.archive.limits)
                 else:
-                    self._decoded[key] = decode_shared(self.archive, key)
+                    self._decoded[key] = self.archive.decode(key)
             except SbformatError as error:
                 raise UnsupportedError(f"it cannot be decoded: {error.message}") from None
         return self._decoded[key]

@@ -20,7 +20,6 @@ from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import HER_KEPT, REMOVED, RENAMED
 from sbformat.known.types import Reference
-from sbformat.nets.reading import decode_shared
 from sbformat.pkl.tree import Global
 from sbformat.rendering import count_noun
 from sbformat.schema import known_keys
@@ -288,7 +287,7 @@ def _decode_at_first_use(archive: Archive) -> Callable[[str], object]:
     @cache
     def decode(key: str) -> object:
         try:
-            return decode_shared(archive, key) if key in archive.data else _MISSING
+            return archive.decode(key) if key in archive.data else _MISSING
         except SbformatError:
             return _MISSING
 
