@@ -122,7 +122,8 @@ else:
 
 __all__ = ["FrozenDict", "FrozenList", "Record", "Rows", "freeze", "shorten", "thaw"]
 
-_MUTABLE: Final = (dict, list)
+MUTABLE: Final = frozenset({dict, list})
+"""The types of JSON values that can be changed."""
 
 
 def _refuse_change(self: object, *_: object, **__: object) -> NoReturn:
@@ -197,9 +198,10 @@ def freeze(value: Any) -> Any:
     TypeError: FrozenList cannot be changed: ...
     """
     if type(value) is dict:
-        return FrozenDict({key: freeze(item) if type(item) in _MUTABLE else item for key, item in value.items()})
+        is_flat = MUTABLE.isdisjoint(map(type, value.values()))
+        return FrozenDict(value if is_flat else {key: freeze(item) for key, item in value.items()})
     if type(value) is list:
-        return FrozenList([freeze(item) if type(item) in _MUTABLE else item for item in value])
+        return FrozenList(value if MUTABLE.isdisjoint(map(type, value)) else map(freeze, value))
     return value
 
 

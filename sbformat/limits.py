@@ -182,12 +182,13 @@ class Budget:
             only a forged size can be, charges nothing: it does not take back what others were charged
         :param offset: position in the entry, for the message
         """
-        if limit not in _RUNNING_TOTALS:
+        is_total = limit in _RUNNING_TOTALS
+        if is_total:
+            amount = self._spent.get(limit, 0) + max(amount, 0)
+        if amount > getattr(self.limits, limit):
             self.limits.check(limit, amount, offset=offset)
-            return
-        total = self._spent.get(limit, 0) + max(amount, 0)
-        self.limits.check(limit, total, offset=offset)
-        self._spent[limit] = total
+        if is_total:
+            self._spent[limit] = amount
 
     def inflate(self, size: int) -> None:
         """Charge one decompression or copy of ``size`` bytes."""
@@ -215,6 +216,23 @@ class Budget:
     def work(self, size: int) -> None:
         """Count memory that decoded values took, kept or not: decoding and dropping values takes time as well."""
         self._worked += size
+
+    @property
+    def worked(self) -> int:
+        """The sum of what :meth:`work` was called with."""
+        return self._worked
+
+    def repeat(self, cost: int, meanwhile: int) -> bool:
+        """Charge a value again that was decoded before, if decoding it again would succeed; return whether it would.
+
+        :param cost: the memory that it takes
+        :param meanwhile: the memory that is needed before it is decoded
+        """
+        if self.memory_left() < max(cost, meanwhile):
+            return False
+        self.keep(cost)
+        self.work(cost)
+        return True
 
     def memory_allowed(self) -> int:
         """Return how many bytes may be kept in all."""

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.catalog import CatalogSource, list_sources, make_lost_row, make_work
+from sbformat.catalogue.catalog import CatalogSource, import_tools, list_sources, make_lost_row, make_work
 from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
 from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
@@ -291,6 +291,8 @@ def update_catalog(
             with contextlib.suppress(DamagedTableError):  # what it lacks is read again
                 spool.take_over(read_table(output))
         pending = spool.count("pending")
+        if pending:
+            import_tools()
         lost = partial(make_lost_row, made_by=work.keywords["made_by"])
         read_next, read = tee(spool.list_pending())
         for row, source in zip(map_rows(work, read_next, lost, pending), read):
