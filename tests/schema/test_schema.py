@@ -10,7 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import sbformat
+from sbformat.data import Serialized
 from sbformat.schema import load_schema
+from sbformat.schema.schemas import _validator_class, make_rules
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 from tests.helpers.many_cases import check_each
 
@@ -67,6 +69,31 @@ def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
         sbformat.validate(source)
     assert [problem for problem in caught.value.problems if problem.level == "error"] == problems
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("name", ["data", "sb2-data", "pickled"])
+def test_the_faster_schema_of_a_key_is_equivalent(name: str) -> None:
+    """Alternatives for different types are merged; a serialized value is looked up."""
+    numbers = (-1, 0, 1, 2, 2**70, -0.5, 0.0, 1.0, 1.5, float("nan"), float("inf"))
+    others = ("auto", "auto_0.1", "x", [1, "step"], (1, "step"), [1.0, "step"], [0, "x"], {":serialized:": 1})
+    pair = Serialized("<class 'dict'>", b"N.", {"hint": 1})
+    values: tuple[Any, ...] = (*numbers, *others, *WRONG, pair.to_json(), {":type:": 1, ":serialized:": ""})
+    for definition in load_schema(name)["$defs"]:
+        for rule in make_rules(name, definition)[0]:
+            full = _validator_class()(rule.schema)
+            assert [rule.validator.is_valid(value) for value in values] == [full.is_valid(value) for value in values]
+            assert (not list(rule.iter_errors(pair))) == full.is_valid(pair.to_json()), rule.key
+
+
+@pytest.mark.parametrize("name", ["data", "sb2-data", "pickled"])
+def test_definitions_of_keys_restrict_nothing_else(name: str) -> None:
+    """So that each key can have a validator of its own."""
+    definitions = load_schema(name)["$defs"]
+    for definition in set(definitions) - {"Serialized"}:
+        schema = definitions[definition]
+        if "properties" in schema:
+            assert schema["type"] == "object"
+            assert schema.keys() <= {"title", "description", "type", "allOf", "properties"}
 
 
 @check_each("key", sorted(keys_of("BaseAlgorithm")))
