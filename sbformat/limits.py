@@ -215,6 +215,23 @@ class Budget:
         """Count memory that decoded values took, kept or not: decoding and dropping values takes time as well."""
         self._worked += size
 
+    @property
+    def worked(self) -> int:
+        """The sum of what :meth:`work` was called with."""
+        return self._worked
+
+    def repeat(self, cost: int, meanwhile: int) -> bool:
+        """Charge a value again that was decoded before, if decoding it again would succeed; return whether it would.
+
+        :param cost: the memory that it takes
+        :param meanwhile: the memory that is needed before it is decoded
+        """
+        if self.memory_left() < max(cost, meanwhile):
+            return False
+        self.keep(cost)
+        self.work(cost)
+        return True
+
     def memory_allowed(self) -> int:
         """Return how many bytes may be kept in all."""
         return self.limits.memory_bytes + _KEPT_PER_BYTE * self._granted

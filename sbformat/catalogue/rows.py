@@ -34,7 +34,7 @@ from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size, write_number
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.render import render_line, render_linear
+from sbformat.values.render import render_linear, render_plain
 from sbformat.values.schedule_meaning import describe_samples, find_meaning
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def to_scalar(value: float) -> int | float | str:
         try:
             return float(value)
         except OverflowError:
-            return render_line(value)
+            return render_plain(value)
     return value
 
 
@@ -326,6 +326,9 @@ def render_value(value: Any, key: str | None = None) -> Cell:
         return make_text(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value), value=value)
+    if isinstance(value, str):
+        shown = escape(value, _CELL)
+        return Cell(shown or "''", value=shown)
     schedule = find_meaning(value, examines=key in EXAMINED_KEYS).schedule
     if isinstance(schedule, LinearSchedule):
         return _make_schedule_cell(render_linear(schedule), schedule.start)
@@ -333,9 +336,8 @@ def render_value(value: Any, key: str | None = None) -> Cell:
         return _make_schedule_cell(describe_samples(schedule), schedule.sample(1.0))
     if isinstance(schedule, ConstantSchedule) and not isinstance(value, ArrayInfo):
         value = schedule.value
-    text = value if isinstance(value, str) else render_line(value)
-    shown = escape(text, _CELL)
-    match = None if isinstance(value, str) else _NUMBER.fullmatch(shown) or _NUMBER.match(shown)
+    shown = escape(render_plain(value), _CELL)
+    match = _NUMBER.match(shown)
     number = float(match[1]) if match is not None else None
     scalar: Scalar = shown
     if type(value) in (int, float):

@@ -192,24 +192,29 @@ def render_line(value: object, key: str | None = None) -> str:
     """
     found = find_meaning(value, examines=key in EXAMINED_KEYS)
     if found.function is None or found.schedule is None:
-        return escape(_render(value, 0), _CHARACTERS)
+        return render_plain(value)
     function = found.function
     name = function.type.name if isinstance(function, CarriedObject) else getattr(function, "qualname", "a partial")
     return escape(f"{_render(found.schedule, 0)} ({FROM_BYTECODE}), from {name}", _CHARACTERS)
 
 
+def render_plain(value: object) -> str:
+    """Return a decoded value as :func:`render_line` does, without examining functions."""
+    return escape(_render(value, 0), _CHARACTERS)
+
+
 def _render(value: Any, depth: int) -> str:
     if depth > _INLINE:
         return "\u2026"
-    for kind, render in _RENDERERS:
-        if isinstance(value, kind):
-            return render(value, depth + 1)
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
         return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return repr(value[:_CHARACTERS])
+    for kind, render in _RENDERERS:
+        if isinstance(value, kind):
+            return render(value, depth + 1)
     if isinstance(value, Value):
         return f"{type(value).__name__}({_joined(value, depth + 1)})"
     if hasattr(value, "__len__"):
