@@ -310,8 +310,10 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> FrozenDict:
     """Parse ``data`` like :func:`loads`, within the budget of an operation."""
     try:
         items = parse_object(data, budget)
-        decoded = {key: _decode_value(key, item, budget) for key, item in items.items() if type(item) in MUTABLE}
-        return FrozenDict({**items, **decoded})  # most values are numbers
+        for key, item in items.items():
+            if type(item) in MUTABLE:  # most are numbers
+                items[key] = _decode_value(key, item, budget)
+        return FrozenDict(items)
     except RecursionError:
         _refuse("expected less nesting: this interpreter cannot follow it")
 

@@ -201,10 +201,11 @@ def freeze(value: Any) -> Any:
     TypeError: FrozenList cannot be changed: ...
     """
     if type(value) is dict:
-        is_flat = MUTABLE.isdisjoint(map(type, value.values()))
-        return FrozenDict(value if is_flat else {key: freeze(item) for key, item in value.items()})
+        if not MUTABLE.isdisjoint(map(type, value.values())):
+            value = {key: freeze(item) if type(item) in MUTABLE else item for key, item in value.items()}
+        return FrozenDict(value)
     if type(value) is list:
-        return FrozenList(value if MUTABLE.isdisjoint(map(type, value)) else map(freeze, value))
+        return FrozenList(map(freeze, value))
     return value
 
 
