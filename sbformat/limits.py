@@ -183,7 +183,8 @@ class Budget:
         :param offset: position in the entry, for the message
         """
         if limit not in _RUNNING_TOTALS:
-            self.limits.check(limit, amount, offset=offset)
+            if amount > getattr(self.limits, limit):
+                self.limits.check(limit, amount, offset=offset)
             return
         total = self._spent.get(limit, 0) + max(amount, 0)
         self.limits.check(limit, total, offset=offset)

@@ -609,10 +609,10 @@ def _find_root(container: Container) -> str:
 def _root(container: Container, *, takes_programs: bool) -> str:
     """Return the folder that contains all records, with its slash."""
     root = _find_root(container)
-    for name in container:
-        if not name.startswith(root):
-            refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
+    if f"\n{joined}".count(f"\n{root}") != len(container):
+        other = next(name for name in container if not name.startswith(root))
+        refuse(f"expected all records in one folder, got {quote(root)} and {quote(other)}: not a torch zip")
     if joined != joined.casefold():
         # torch ignores case when it looks up records, so that it may confuse names.
         folded = {name.casefold(): name for name in container}
