@@ -162,11 +162,11 @@ class Checksums:
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
         """Check all bytes of a member; in memory, they are read only once."""
-        name, _, _, _, size, expected, _ = entry
+        name = entry.name
         actual = self._found.get(name) if self.is_in_memory else None
         if actual is None:
-            actual = self._found[name] = zlib.crc32(view) if size < _PARALLEL_BYTES else crc32(view)
-        if actual != expected:  # called for each record: the usual case ends here
+            actual = self._found[name] = zlib.crc32(view) if entry.size < _PARALLEL_BYTES else crc32(view)
+        if actual != entry.crc:  # called for each record: the usual case ends here
             self.check(entry, actual)
 
     def check_chunks(self, entry: Entry, chunks: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -558,16 +558,15 @@ def open_zip(
         record = records.get(name)
         if record is None:
             refuse(f"the storage {quote(key)} has no record")
-        _, _, _, _, size, _, method = record
         storage: Storage
-        if (is_plain and method == STORED) or (container.is_in_memory and not container.is_inflated(name)):
+        if (is_plain and record.method == STORED) or (container.is_in_memory and not container.is_inflated(name)):
             storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
             kind = InflatedStorage if container.is_inflated(name) else RecordStorage
             storage = kind(key, dtype, numel, location, byte_order, container, name)
-        if storage.nbytes != size:
+        if storage.nbytes != record.size:
             itemsize = STORAGE_ITEMSIZES[dtype]
-            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {size}")
+            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
     with _named(pickle_name):
