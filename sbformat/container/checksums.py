@@ -162,9 +162,10 @@ class Checksums:
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
         """Check all bytes of a member; in memory, they are read only once."""
-        actual = self._found.get(entry.name) if self.is_in_memory else None
+        name = entry.name
+        actual = self._found.get(name) if self.is_in_memory else None
         if actual is None:
-            actual = self._found[entry.name] = crc32(view)
+            actual = self._found[name] = zlib.crc32(view) if entry.size < _PARALLEL_BYTES else crc32(view)
         if actual != entry.crc:  # called for each record: the usual case ends here
             self.check(entry, actual)
 

@@ -228,6 +228,10 @@ def check_records(names: Iterable[str]) -> None:
 
 def check_paths(names: Iterable[str]) -> None:
     """Check that no two names are the same path on a file system that folds case or normalizes."""
+    names = list(names)
+    joined = "\n".join(names)
+    if joined.isascii() and "/" not in joined and len(set(joined.lower().split("\n"))) == len(names):
+        return  # as of nearly every archive
     seen: dict[str, str] = {}
     for name in names:
         folded = _normalize(_normalize(name.removesuffix("/")).casefold())
@@ -387,9 +391,10 @@ def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) 
             f"disk numbers {disk} and {start_disk}, {count_here} and {count64} entries",
             stop,
         )
-    for narrow, wide, sentinel in ((count, count64, MAX16), (length, length64, MAX32), (start, start64, MAX32)):
-        if narrow not in (sentinel, wide):
-            _refuse(f"expected {wide} in the end record, as in the zip64 end record, got {narrow}", end)
+    if (count, length, start) != (count64, length64, start64):
+        for narrow, wide, sentinel in ((count, count64, MAX16), (length, length64, MAX32), (start, start64, MAX32)):
+            if narrow not in (sentinel, wide):
+                _refuse(f"expected {wide} in the end record, as in the zip64 end record, got {narrow}", end)
     return count64, length64, start64, stop
 
 

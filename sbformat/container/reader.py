@@ -314,14 +314,14 @@ class Container(Entries):
         are charged.
         """
         entry = self.entry(name) if self._layout.unread else self.entries.get(name) or self.entry(name)
-        _, _, at, _, size, _, method = entry
+        size = entry.size
         if limit is not None:
             self._budget.spend(limit, size)
-        if method != STORED:
+        if entry.method != STORED:
             return self._inflate_whole(entry)
         if not self._checksums.is_in_memory:
             self._budget.spend("total_bytes", size)  # each read is a copy, and a file may refer to it many times
-        view = self._source.view(at, size)
+        view = self._source.view(entry.data_offset, size)
         self._checksums.check_view(entry, view)
         return view
 

@@ -245,9 +245,13 @@ def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[
     done: dict[int, np.ndarray] = {}
     made = type(value)()
     for key, part in value.items():
-        if type(part) is TensorInfo and id(part) not in done:
-            done[id(part)] = to_array(part, budget, copies=copies)
-        made[key] = done.get(id(part), part)
+        if type(part) is TensorInfo:
+            array = done.get(id(part))
+            if array is None:
+                array = done[id(part)] = to_array(part, budget, copies=copies)
+            made[key] = array
+        else:
+            made[key] = part
     _keep_metadata(value, made)
     return made
 

@@ -558,16 +558,15 @@ def open_zip(
         record = records.get(name)
         if record is None:
             refuse(f"the storage {quote(key)} has no record")
-        _, _, _, _, size, _, method = record
         storage: Storage
-        if (is_plain and method == STORED) or (container.is_in_memory and not container.is_inflated(name)):
+        if (is_plain and record.method == STORED) or (container.is_in_memory and not container.is_inflated(name)):
             storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
             kind = InflatedStorage if container.is_inflated(name) else RecordStorage
             storage = kind(key, dtype, numel, location, byte_order, container, name)
-        if storage.nbytes != size:
+        if storage.nbytes != record.size:
             itemsize = STORAGE_ITEMSIZES[dtype]
-            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {size}")
+            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
     with _named(pickle_name):
@@ -609,10 +608,10 @@ def _find_root(container: Container) -> str:
 def _root(container: Container, *, takes_programs: bool) -> str:
     """Return the folder that contains all records, with its slash."""
     root = _find_root(container)
-    for name in container:
-        if not name.startswith(root):
-            refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
+    if f"\n{joined}".count(f"\n{root}") != len(container):
+        other = next(name for name in container if not name.startswith(root))
+        refuse(f"expected all records in one folder, got {quote(root)} and {quote(other)}: not a torch zip")
     if joined != joined.casefold():
         # torch ignores case when it looks up records, so that it may confuse names.
         folded = {name.casefold(): name for name in container}
