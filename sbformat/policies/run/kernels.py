@@ -270,15 +270,13 @@ def reduce_log_sum_exp(out: Array, x: Array, *, axis: int, keepdims: bool = Fals
 
     numpy's functions of float32 differ from the nearest number more often than others, so those of float64 are used.
     """
-    along, power, exact = _reduced(x, axis), np.empty_like(x), np.empty(x.shape, np.float64)
-    total, exact_total = np.empty_like(along), np.empty(along.shape, np.float64)
+    along, power = _reduced(x, axis), np.empty_like(x)
+    total = np.empty_like(along)
     yield partial(np.maximum.reduce, x, axis, None, along, True)
     yield partial(np.subtract, x, along, power)
-    yield partial(np.exp, power, exact, dtype=np.float64)
-    yield partial(np.copyto, power, exact, "same_kind")
+    yield partial(np.exp, power, power, dtype=np.float64)
     yield partial(np.add.reduce, power, axis, None, total, True)
-    yield partial(np.log, total, exact_total, dtype=np.float64)
-    yield partial(np.copyto, total, exact_total, "same_kind")
+    yield partial(np.log, total, total, dtype=np.float64)
     yield partial(np.add, total, along, out if keepdims else np.expand_dims(out, axis))
 
 
