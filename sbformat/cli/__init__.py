@@ -83,16 +83,21 @@ class Parser(_CommandParser):
     commands: dict[str, _CommandParser]
     """By name, without the second names."""
 
+    @property
+    def groups(self) -> dict[str, list[argparse.Action]]:
+        """The names and the help of all commands, by group."""
+        groups: dict[str, list[argparse.Action]] = {}
+        for name, (_, group, text) in COMMANDS.items():
+            names = ", ".join((name, *_list_aliases(name)))  # argparse writes "rebuild (upgrade)"
+            groups.setdefault(group, []).append(argparse.Action([], name, help=text, metavar=names))
+        return groups
+
     def format_help(self) -> str:
         """Return the help, with a section for each group of commands."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        groups: dict[str, list[argparse.Action]] = {}
-        for name, (_, group, text) in COMMANDS.items():
-            names = ", ".join((name, *_list_aliases(name)))  # argparse writes "rebuild (upgrade)"
-            groups.setdefault(group, []).append(argparse.Action([], name, help=text, metavar=names))
-        for title, actions in (*groups.items(), (self._optionals.title, self._optionals._group_actions)):  # noqa: SLF001
+        for title, actions in (*self.groups.items(), (self._optionals.title, self._optionals._group_actions)):  # noqa: SLF001
             formatter.start_section(title)
             formatter.add_arguments(actions)
             formatter.end_section()

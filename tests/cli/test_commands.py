@@ -452,6 +452,21 @@ def test_what_is_about_all_commands_loads_none_of_them(option: str) -> None:
     assert [name for name in loaded if name.startswith("sbformat.cli.")] == []
 
 
+def test_the_help_of_all_commands_makes_no_parser_of_one() -> None:
+    assert build_parser("--help").commands == {}
+
+
+@pytest.mark.parametrize("line", ["inspect --format json", "inspect", "scan --format json"])
+def test_a_usual_archive_loads_nothing_for_unusual_ones(line: str) -> None:
+    loaded = {*run_fresh(*line.split(), PPO).modules}
+    unused = {"dataclasses", "difflib", "fractions", "inspect", "pathlib", "urllib.parse"}
+    unused |= {"sbformat.formats.vecnormalize.values", "sbformat.pth.compare", "sbformat.values.computed.arithmetic"}
+    if line == "inspect --format json":
+        unused |= {"sbformat.pkl.disassembly", "sbformat.pth.modules", "sbformat.tools.scan"}
+        assert len([name for name in loaded if name.startswith("sbformat")]) <= 100
+    assert not loaded & unused
+
+
 def test_commands_are_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
