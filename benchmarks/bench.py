@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.files import ROOT, TEMPLATE
 from benchmarks.processes import Failed, Worker, environment, run
-from benchmarks.rivals import IDEAL, MODULES, READERS, US
+from benchmarks.rivals import MAPPED, MODULES, OTHER_FILES, READERS, US
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,6 +93,15 @@ class Bench:
         """Return the path of the policy of one archive as a safetensors file."""
         return self.ideals([source])[0]
 
+    def source(self, name: str, path: str) -> str:
+        """Return the file of a reader: for ``MAPPED`` the policy of an archive as a ``.pth`` file."""
+        if name != MAPPED:
+            return path
+        made = Path(path).with_suffix(".pth")
+        if not made.exists():
+            self._make("pth", made, path)
+        return str(made)
+
     def ideals(self, sources: Sequence[str]) -> list[str]:
         """Return the paths of the policies of archives as safetensors files."""
         name = "ideal-" + hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
@@ -143,7 +152,7 @@ class Bench:
     def readers(self) -> list[str]:
         """Return the installed readers that can read the bundled archive, sbformat first."""
         if not self.able:
-            names = [name for name in READERS if name != IDEAL]
+            names = [name for name in READERS if name not in OTHER_FILES]
             lost = self.missing(names)
             self.able = [name for name in names if name not in lost and self._is_able(name)]
         return self.able

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import growth, report
+from benchmarks import growth, history, page, report
 from benchmarks.bench import Bench
 from benchmarks.files import ROOT
 from benchmarks.measures import MEASURES
@@ -37,6 +37,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="few archives and rounds, 32 instead of 512 MiB")
     made.add_argument("--rounds", type=int, metavar="N", help=f"rounds of every measurement (default: {ROUNDS})")
     made.add_argument("--instructions", action="store_true", help="the same as --only instructions")
+    made.add_argument(
+        "--history", default="", metavar="NAME", help="count instructions, and write them to a column of history.md"
+    )
+    made.add_argument(
+        "--page", action="store_true", help="measure what docs/speed.md has, and write that page and results.json"
+    )
     made.add_argument("--against", default="", metavar="REVISION", help="also count the instructions of that commit")
     made.add_argument(
         "--output", type=Path, default=HERE / "results", metavar="DIR", help="folder of table.md, results.json"
@@ -48,12 +54,15 @@ def parser() -> argparse.ArgumentParser:
 
 def select_measures(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[str]:
     """Return the names of the measurements to make."""
-    if options.instructions or options.against:
+    if options.instructions or options.against or options.history:
         return ["instructions"]
     names = [name for name in options.only.split(",") if name]
     for name in names:
         if name not in MEASURES:
             made.error(f"unknown measurement {name!r}; available: {', '.join(MEASURES)}")
+    if options.page and not names:
+        wanted = {row.measure for row in page.ROWS}
+        return [name for name in MEASURES if name in wanted]
     return names or [name for name, measure in MEASURES.items() if measure.is_default]
 
 
@@ -108,6 +117,13 @@ def write_results(bench: Bench, lines: Sequence[Line], options: argparse.Namespa
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "table.md").write_text(report.markdown(lines, about), "utf-8")
     (options.output / "results.json").write_text(report.document(lines, bench.curves, about), "utf-8")
+    if options.history:
+        history.write(lines, options.history, options.against)
+    if options.page or options.history:
+        old, before = page.read_results()
+        kept = before if options.history and before else about
+        page.RESULTS.write_text(report.document(page.merge(old, lines), (), kept), "utf-8", newline="\n")
+        page.write_page()
     if bench.curves and "matplotlib" not in bench.versions:
         print(growth.NO_MATPLOTLIB)
     elif bench.curves:

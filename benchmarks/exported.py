@@ -6,6 +6,8 @@ import ctypes
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from benchmarks.predictors import start_session
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,11 +43,8 @@ class Runner(NamedTuple):
 def open_session(path: str, count: int) -> tuple[Any, np.ndarray]:
     """Return a session of onnxruntime with one thread, and random observations for it."""
     import numpy as np
-    import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = start_session(path)
     (needed,) = session.get_inputs()
     shape, random = needed.shape[1:], np.random.default_rng(0)
     count = min(count, IMAGES) if len(shape) == 3 else count

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,6 +105,12 @@ def ideal(output: str, source: str) -> None:
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, output)
 
 
+def pth(output: str, source: str) -> None:
+    """Write the policy of an archive as a ``.pth`` file."""
+    with zipfile.ZipFile(source) as archive, archive.open("policy.pth") as entry, open(output, "wb") as file:
+        shutil.copyfileobj(entry, file)
+
+
 def ideals(output: str, sources: list[str]) -> None:
     """Write the policies of archives as safetensors files into a folder, named by their position in the list."""
     Path(output).mkdir()
@@ -124,6 +132,8 @@ def main(kind: str, output: str, *rest: str) -> None:
     """Write one file, or a folder of safetensors files."""
     if kind == "ideals":
         ideals(output, list(rest))
+    elif kind == "pth":
+        pth(output, *rest)
     else:
         MAKERS[kind](output, int(rest[0]))
 

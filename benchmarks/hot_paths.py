@@ -32,6 +32,14 @@ def outer_zip(data: bytes) -> Callable[[], object]:
     return lambda: Container(data)
 
 
+def inner_zip(data: bytes) -> Callable[[], object]:
+    """Open the zip of the policy and check its structure."""
+    from sbformat.container.reader import Container
+
+    content = entry(data, "policy.pth")
+    return lambda: Container(content, names="record")
+
+
 def policy_pickle(data: bytes) -> Callable[[], object]:
     """Decode the ``data.pkl`` of the policy to its inert tree."""
     from sbformat.container.reader import Container
@@ -40,6 +48,20 @@ def policy_pickle(data: bytes) -> Callable[[], object]:
     records = Container(entry(data, "policy.pth"), names="record")
     text = bytes(records.read(next(name for name in records if name.endswith("/data.pkl"))))
     return lambda: loads(text)
+
+
+def values(data: bytes) -> Callable[[], object]:
+    """Build the values of the policy from its inert tree."""
+    from sbformat.limits import DEFAULT_LIMITS, Budget
+    from sbformat.pth.decode import build_values, open_pth
+
+    pickle, context = open_pth(entry(data, "policy.pth"), Budget(DEFAULT_LIMITS))
+
+    def call() -> object:
+        new = type(context)(context.budget, context._open_storage, id_items=5)  # noqa: SLF001 -- one for each pickle
+        return build_values(pickle, new, "error")
+
+    return call
 
 
 def pth(data: bytes, name: str) -> Callable[[], object]:
@@ -111,7 +133,9 @@ def predict(data: bytes) -> Callable[[], object]:
 
 PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
     "outer zip": outer_zip,
+    "inner zip": inner_zip,
     "policy, its pickle": policy_pickle,
+    "policy, its values": values,
     "policy, to arrays": lambda data: pth(data, "policy.pth"),
     "optimizer, to arrays": lambda data: pth(data, "policy.optimizer.pth"),
     "data": hyper_parameters,

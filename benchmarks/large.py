@@ -12,7 +12,7 @@ from benchmarks.files import SMALL, TEMPLATE
 from benchmarks.processes import Failed
 from benchmarks.reading import MB, READ, peaks
 from benchmarks.results import Line, compare
-from benchmarks.rivals import IDEAL, US
+from benchmarks.rivals import IDEAL, MAPPED, US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,8 @@ def open_large(bench: Bench) -> list[Line]:
         commands[IDEAL] = bench.python(OPEN, IDEAL, bench.ideal(path), SMALL)
     else:
         lost[IDEAL] = "not installed"
+    if "torch" in bench.versions:
+        commands[MAPPED] = bench.python(OPEN, MAPPED, bench.source(MAPPED, path), SMALL)
     ran, _ = bench.whole(commands, bench.rounds)
     reports = {name: [json.loads(one.output) for one in runs] for name, runs in ran.items()}
     lines = []
@@ -70,10 +72,10 @@ def above_floor(bench: Bench, own: int, floor: int, limit: int | None) -> Line:
 
 def read_large(bench: Bench) -> list[Line]:
     path, note = large(bench)
-    names = [US, "torch"]
-    lost = bench.missing(["torch"])
+    names = [US, "torch", MAPPED]
+    lost = bench.missing(names)
     samples = time_calls(bench, "policy", path, [name for name in names if name not in lost], is_held=False)
-    commands = {name: bench.python(READ, name, path) for name in samples}
+    commands = {name: bench.python(READ, name, bench.source(name, path)) for name in samples}
     ran, _ = bench.whole(commands, 1)
     goals = {"torch": 0.5}
     return compare(bench.measure, samples, us=US, goals=goals, peaks=peaks(ran), missing=lost, note=note)
@@ -97,11 +99,12 @@ def time_calls(
     """Measure the seconds of single calls in turn; the workers are ended afterwards, which frees their memory."""
     found: dict[str, dict[str, float]] = {name: {} for name in names}
     for name in names:  # imports, and whatever makes the first call slower
-        bench.worker(name).seconds("policy" if task == "policy" else task, str(TEMPLATE), 1, output=output)
+        if name != MAPPED:
+            bench.worker(name).seconds(task, str(TEMPLATE), 1, output=output)
     for turn in range(few(bench) + 1):
         for name in names:
             bench.tell(f"{bench.measure}: {name}, round {turn} of {few(bench)}")
-            seconds = bench.worker(name).seconds(task, path, 1, is_held=is_held, output=output)
+            seconds = bench.worker(name).seconds(task, bench.source(name, path), 1, is_held=is_held, output=output)
             if turn:
                 found[name][str(turn)] = seconds
     bench.close(names)
@@ -114,7 +117,7 @@ def time_calls(
 
 
 def extract_large(bench: Bench) -> list[Line]:
-    return command_large(bench, "extract", {"copy, synced": 1.1}, 64 * MB)
+    return command_large(bench, "extract", {"copy, synced": 1.2}, 64 * MB)
 
 
 def convert_large(bench: Bench) -> list[Line]:

@@ -7,6 +7,7 @@ the deterministic action or actions.
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks.rivals import US
@@ -22,6 +23,7 @@ SB3: Final = "stable-baselines3"
 BARE: Final = "bare numpy"
 TORCH: Final = "torch"
 ONNX: Final = "onnxruntime"
+WHOLE: Final = "onnxruntime, whole policy"
 LAYERS: Final = {
     "DQN": ("q_net.q_net.0", "q_net.q_net.2", "q_net.q_net.4"),
     "PPO": ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net"),
@@ -104,9 +106,28 @@ def with_numpy(path: str) -> Predict:
     return {"PPO": with_tanh, "DQN": with_relu, "SAC": with_squashing}[name]
 
 
+def with_whole_policy(path: str) -> Predict:
+    """All that ``predict`` computes, as sbformat exports it: preprocessing, network, bounds, action."""
+    import sbformat
+
+    file = Path(path).with_suffix(".onnx")
+    sbformat.export_onnx(path, file, overwrite=True)
+    session = start_session(str(file))
+    name = session.get_inputs()[0].name
+    return lambda observations: session.run(None, {name: observations})[0]
+
+
+def start_session(model: Any) -> Any:
+    """Open a session of one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 def with_onnxruntime(path: str) -> Predict:
     """The network as torch exports it."""
-    import onnxruntime
     import torch
 
     policy = load_with_sb3(path).policy
@@ -124,9 +145,7 @@ def with_onnxruntime(path: str) -> Predict:
     example = torch.zeros((1, *space.shape), dtype=torch.as_tensor(space.sample()).dtype)
     names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
     torch.onnx.export(Network(), (example,), output, dynamo=False, **names)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(output.getvalue(), options, providers=["CPUExecutionProvider"])
+    session = start_session(output.getvalue())
     return lambda observations: session.run(None, {"x": observations})[0]
 
 
@@ -138,8 +157,10 @@ PREDICTORS: Final = {
         Predictor(TORCH, ("stable_baselines3",), with_torch),
         Predictor(BARE, (), with_numpy, frozenset(LAYERS)),
         Predictor(ONNX, ("stable_baselines3", "onnx", "onnxruntime"), with_onnxruntime),
+        Predictor(WHOLE, ("onnx", "onnxruntime"), with_whole_policy),
     )
 }
-"""By name. All but sbformat and SB3 return what a network computes, and check and convert nothing."""
-WITH_BATCH: Final = frozenset({TORCH, ONNX})
+"""By name. ``WHOLE`` computes what sbformat and SB3 return, the others what a network does; only these two check and
+convert an observation."""
+WITH_BATCH: Final = frozenset({TORCH, ONNX, WHOLE})
 """Those that take one observation as a batch of one."""

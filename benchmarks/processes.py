@@ -15,6 +15,10 @@ from benchmarks.files import ROOT
 SPAWNER: Final = str(Path(__file__).with_name("spawner.py"))
 
 
+QUIET: Final = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "NO_ANALYTICS": "1"}
+"""modelaudit reports nothing of its use."""
+
+
 class Failed(Exception):  # noqa: N818 -- an answer, not a fault
     """A subject could not perform its task."""
 
@@ -37,7 +41,7 @@ def environment(cache: str) -> dict[str, str]:
     Matrix products run on one thread, as the others do: what many processors gain depends on the machine.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": cache, "OMP_NUM_THREADS": "1"}
+    return {**kept, **QUIET, "PYTHONPYCACHEPREFIX": cache, "OMP_NUM_THREADS": "1"}
 
 
 def run(command: list[str], env: dict[str, str], *, is_sampled: bool = False, accepted: tuple[int, ...] = (0,)) -> Ran:

@@ -8,7 +8,7 @@ import platform
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from benchmarks.results import Curve, Line
 
@@ -121,16 +121,30 @@ def markdown(lines: Sequence[Line], about: Mapping[str, Any]) -> str:
     """Return the same table in Markdown, below the environment."""
     versions = ", ".join(f"{name} {version}" for name, version in about["installed"].items())
     rows = [HEADER, tuple("---:" if head in RIGHT else "---" for head in HEADER), *map(cells, lines)]
-    table = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+    table = "".join(map(table_row, rows))
     return (
         f"Python {about['python']}, {about['system']}, {about['processors']} processors, {about['archives']} archives; "
         f"{versions or 'no rival is installed'}.\n\n{table}\n{summary(lines)}"
     )
 
 
+def table_row(cells: Iterable[str]) -> str:
+    """Return a row of a table in Markdown."""
+    return "|" + "|".join(f" {cell.replace('|', chr(92) + '|')} " if cell else " " for cell in cells) + "|\n"
+
+
 def document(lines: Sequence[Line], curves: Sequence[Curve], about: Mapping[str, Any]) -> str:
-    """Return everything as JSON."""
-    rows = [
-        {**line._asdict(), "ratio": line.ratio._asdict() if line.ratio else None, "met": line.is_met} for line in lines
-    ]
-    return json.dumps({**about, "lines": rows, "growth": [curve._asdict() for curve in curves]}, indent=1) + "\n"
+    """Return everything as JSON, a row for each line."""
+    rows = (json.dumps(row(line)) for line in lines)
+    rest = json.dumps({**about, "growth": [curve._asdict() for curve in curves]}, indent=1).removesuffix("\n}")
+    return f'{rest},\n "lines": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+
+
+def row(line: Line) -> dict[str, Any]:
+    """Return what a line has, with four digits."""
+    found = {name: value for name, value in line._asdict().items() if value not in (None, "")}
+    if line.ratio is not None:
+        found["ratio"] = {name: float(f"{value:.4g}") for name, value in line.ratio._asdict().items()}
+    for name in {"ours", "theirs"} & {*found}:
+        found[name] = float(f"{found[name]:.4g}")
+    return found if line.is_met is None else {**found, "met": line.is_met}

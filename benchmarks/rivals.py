@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 US: Final = "sbformat"
 IDEAL: Final = "safetensors"
+MAPPED: Final = "torch, mmap"
+MODELAUDIT: Final = "modelaudit"
 
 
 class Reader(NamedTuple):
@@ -70,6 +72,14 @@ def with_torch(source: Any, entry: str) -> Any:
     return as_arrays(torch.load(pth, weights_only=True, map_location="cpu"))
 
 
+def map_with_torch(source: str, entry: str) -> Any:  # noqa: ARG001 -- the file holds one entry
+    """Map a ``.pth`` file and copy each tensor, so that all bytes are read; torch maps no entry of an archive."""
+    import torch
+
+    mapped = torch.load(source, mmap=True, weights_only=True, map_location="cpu")
+    return {name: tensor.clone().numpy() for name, tensor in mapped.items()}
+
+
 def as_arrays(value: Any) -> Any:
     """Return the same containers with arrays in the place of tensors: views, without a copy."""
     if hasattr(value, "detach"):
@@ -116,9 +126,12 @@ READERS: Final = {
         Reader("lazy unpickler", None, "CRC-32s by zipfile; nothing of the pickle: unsafe", with_lazy_unpickler),
         Reader("tinygrad", "tinygrad", "the outer CRC-32", with_tinygrad, is_slow=True),
         Reader(IDEAL, "safetensors", "its own header; no CRC-32", with_safetensors, is_rival=False),
+        Reader(MAPPED, "torch", "no CRC-32; names that the pickle imports", map_with_torch, is_rival=False),
     )
 }
-"""``safetensors`` reads the same tensors from another file, so it is not a rival but the ideal."""
+OTHER_FILES: Final = frozenset({IDEAL, MAPPED})
+"""Readers of the same tensors in a file of their own: ``safetensors`` is the ideal, and a ``.pth`` is mapped only when
+it is large."""
 
 
 # -- scanners -----------------------------------------------------------------------------------------
@@ -159,14 +172,27 @@ def scan_with_fickling(source: Any) -> Any:
     return found
 
 
+def scan_with_modelaudit(source: Any) -> Any:
+    """Scan the archive as a file, which is written first: it takes nothing else."""
+    import tempfile
+
+    from modelaudit.core import scan_model_directory_or_file
+
+    with tempfile.NamedTemporaryFile(suffix=".zip") as file:
+        file.write(source)
+        file.flush()
+        return scan_model_directory_or_file(file.name, cache_enabled=False)
+
+
 SCANNERS: Final = {
     scanner.name: scanner
     for scanner in (
         Scanner(US, None, "every pickle: of each .pth, and of each blob of data", scan_with_sbformat),
         Scanner("picklescan", "picklescan", "each .pth, not the blobs of data", scan_with_picklescan),
         Scanner("fickling", "fickling", "each .pth, not the blobs of data", scan_with_fickling),
+        Scanner(MODELAUDIT, "modelaudit", "each .pth, not the blobs of data", scan_with_modelaudit),
     )
 }
 
-MODULES: Final = ("torch", "ptloader", "safetensors", "tinygrad", "picklescan", "fickling")
+MODULES: Final = ("torch", "ptloader", "safetensors", "tinygrad", "picklescan", "fickling", "modelaudit")
 """The modules of the extra ``bench``."""

@@ -14,11 +14,12 @@ import binascii
 import json
 import re
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import DATA_ENTRY, SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.errors import DataError, LimitError, SbformatError, quote
-from sbformat.immutable import FrozenDict, freeze
+from sbformat.immutable import MUTABLE, FrozenDict, freeze
 from sbformat.io.source import BytesSource, JoinedSource, iter_views, slice_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.rendering import format_size
@@ -57,6 +58,8 @@ _TOP: Final = rb"[\[\]{},:]"
 _BRACKET: Final = rb"[\[\]{}]"
 _BRACKETS: Final = bytes.maketrans(b"[{]}", b"(())")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_NO_MARKS: Final = bytes(set(range(256)) - set(b"[]{},:"))
+_STEPS: Final = {ord("("): 1, ord(")"): -1}  # what a bracket adds to the depth
 _INSIDE: Final = 2  # depth of what is inside a value that is an array or an object
 _TYPE: Final = rb'\{\s*":type:"\s*:\s*"([^"\\\x00-\x1f]*)"'
 _BLOB: Final = _TYPE + rb'\s*,\s*":serialized:"\s*:\s*"'
@@ -96,7 +99,7 @@ class Serialized:
         set_field = object.__setattr__
         set_field(self, "type", type)
         set_field(self, "pickle", pickle)
-        set_field(self, "hints", freeze(dict(hints or {})))
+        set_field(self, "hints", freeze(hints if hints.__class__ is dict else dict(hints or {})))
         set_field(self, "text", _canonical(pickle) if text is None else text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -306,7 +309,9 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
 def decode(data: bytes | bytearray | memoryview, budget: Budget) -> FrozenDict:
     """Parse ``data`` like :func:`loads`, within the budget of an operation."""
     try:
-        return FrozenDict({key: _decode_value(key, item, budget) for key, item in parse_object(data, budget).items()})
+        items = parse_object(data, budget)
+        decoded = {key: _decode_value(key, item, budget) for key, item in items.items() if type(item) in MUTABLE}
+        return FrozenDict({**items, **decoded})  # most values are numbers
     except RecursionError:
         _refuse("expected less nesting: this interpreter cannot follow it")
 
@@ -543,7 +548,7 @@ def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:
     except UnicodeDecodeError as error:
         _refuse(f"expected UTF-8: {error.reason}", error.start)
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         _refuse(f"expected JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
     except DataError:
@@ -607,18 +612,19 @@ class _Counts:
         """Count the next piece: without escapes, every second part between quotation marks is outside strings."""
         if not piece.isascii():
             self.width = max(self.width, measure_width(piece))
-        if b"\\" in piece:
-            self.escapes += piece.count(b"\\")
+        escapes = len(piece) - len(piece.replace(b"\\", b""))
+        self.escapes += escapes
+        if escapes and b'\\"' in piece:
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.split(b'"')
         outside = b'"' * self.in_string + b'"'.join(parts[self.in_string :: 2])  # a string ends a run of digits
         self.in_string ^= len(parts) % 2 == 0
-        self.commas += outside.count(b",")
-        self.colons += outside.count(b":")
-        self.containers += outside.count(b"[") + outside.count(b"{")
-        for bracket in re.findall(rb"[\[\]{}]", outside):
-            self.depth += 1 if bracket in b"[{" else -1
-            self.deepest = max(self.deepest, self.depth)
+        marks = outside.translate(_BRACKETS, _NO_MARKS)
+        self.commas += marks.count(b",")
+        self.colons += marks.count(b":")
+        self.containers += marks.count(b"(")
+        depths = [*accumulate(map(_STEPS.__getitem__, marks.translate(None, b",:")), initial=self.depth)]
+        self.depth, self.deepest = depths[-1], max(self.deepest, *depths)
         rest = outside.lstrip(_DIGITS)
         self.digits += len(outside) - len(rest)
         if rest:
@@ -637,21 +643,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique)
+
+
 def _decode_value(key: str, item: Any, budget: Budget) -> Any:
     if type(item) is not dict or SERIALIZED_MARKER not in item:
         return freeze(item)
-    text, type_ = item[SERIALIZED_MARKER], item.get(TYPE_MARKER)
+    text, type_ = item.pop(SERIALIZED_MARKER), item.pop(TYPE_MARKER, None)
     if type(text) is not str or not (type_ is None or type(type_) is str):
         _refuse(f"{quote(key)}: expected strings as {SERIALIZED_MARKER} and {TYPE_MARKER}")
-    budget.spend("blob_bytes", len(text) * 3 // 4)
-    budget.spend("blobs_bytes", len(text) * 3 // 4)
-    budget.keep(len(text) * 3 // 4, meanwhile=len(text))
+    size = len(text) * 3 // 4
+    budget.spend("blob_bytes", size)
+    budget.spend("blobs_bytes", size)
+    budget.keep(size, meanwhile=len(text))
     try:
         pickle = binascii.a2b_base64(text.encode("utf-8"))  # as lenient as the decoder that SB3 calls
     except (binascii.Error, UnicodeEncodeError) as error:
         _refuse(f"{quote(key)}: {SERIALIZED_MARKER} is not base64: {str(error)[:80]}")
-    hints = {name: hint for name, hint in item.items() if name not in (SERIALIZED_MARKER, TYPE_MARKER)}
-    return Serialized(type_, pickle, hints, text=text)
+    return Serialized(type_, pickle, item, text=text)
 
 
 def dumps(data: Mapping[str, Any]) -> bytes | JoinedSource:

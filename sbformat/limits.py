@@ -6,8 +6,6 @@ through :meth:`Budget.spend`; a single number is compared by :meth:`Limits.check
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, Literal
 
 from sbformat.errors import LimitError
@@ -182,13 +180,13 @@ class Budget:
             only a forged size can be, charges nothing: it does not take back what others were charged
         :param offset: position in the entry, for the message
         """
-        if limit not in _RUNNING_TOTALS:
-            if amount > getattr(self.limits, limit):
-                self.limits.check(limit, amount, offset=offset)
-            return
-        total = self._spent.get(limit, 0) + max(amount, 0)
-        self.limits.check(limit, total, offset=offset)
-        self._spent[limit] = total
+        is_total = limit in _RUNNING_TOTALS
+        if is_total:
+            amount = self._spent.get(limit, 0) + max(amount, 0)
+        if amount > getattr(self.limits, limit):
+            self.limits.check(limit, amount, offset=offset)
+        if is_total:
+            self._spent[limit] = amount
 
     def inflate(self, size: int) -> None:
         """Charge one decompression or copy of ``size`` bytes."""
@@ -217,6 +215,23 @@ class Budget:
         """Count memory that decoded values took, kept or not: decoding and dropping values takes time as well."""
         self._worked += size
 
+    @property
+    def worked(self) -> int:
+        """The sum of what :meth:`work` was called with."""
+        return self._worked
+
+    def repeat(self, cost: int, meanwhile: int) -> bool:
+        """Charge a value again that was decoded before, if decoding it again would succeed; return whether it would.
+
+        :param cost: the memory that it takes
+        :param meanwhile: the memory that is needed before it is decoded
+        """
+        if self.memory_left() < max(cost, meanwhile):
+            return False
+        self.keep(cost)
+        self.work(cost)
+        return True
+
     def memory_allowed(self) -> int:
         """Return how many bytes may be kept in all."""
         return self.limits.memory_bytes + _KEPT_PER_BYTE * self._granted
@@ -234,11 +249,22 @@ class Budget:
         made._spent[_MEMORY] = self._spent.get(_MEMORY, 0)
         return made
 
-    @contextmanager
-    def temporary(self) -> Iterator[None]:
+    def temporary(self) -> "_Temporary":
         """At the end of this block, take back the charges for memory that was kept within it."""
-        before = self._spent.get(_MEMORY, 0)
-        try:
-            yield
-        finally:
-            self._spent[_MEMORY] = before
+        return _Temporary(self._spent)
+
+
+class _Temporary:
+    """A block at the end of which as much memory is kept as before it."""
+
+    __slots__ = ("_before", "_spent")
+
+    def __init__(self, spent: dict[LimitName, int]) -> None:
+        self._spent = spent
+        self._before = spent.get(_MEMORY, 0)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._spent[_MEMORY] = self._before

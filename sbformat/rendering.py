@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 _WIDEST: Final = 80
 """Characters of a cell that widens its column: a longer one moves the rest of its row alone."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_NANOSECONDS: Final = 10**14  # a greater time counts these, as newer releases of SB3 do, and not seconds
+_YEAR_10000: Final = 253_402_300_800
 
 _NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _FORMULA: Final = r"(^|;)([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])"
@@ -33,6 +36,18 @@ def format_size(nbytes: int) -> str:
 def count_noun(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, ``1 tensor`` or ``2 tensors``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
+
+
+def render_time(value: object) -> str | None:
+    """Return seconds or nanoseconds since 1970 as a date and time; None for what is neither.
+
+    >>> render_time(1643522319123456789)
+    '2022-01-30 05:58:39 UTC'
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        return None
+    seconds = value // 10**9 if value >= _NANOSECONDS else value
+    return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(seconds)) if seconds < _YEAR_10000 else None
 
 
 def write_number(value: Any) -> Any:

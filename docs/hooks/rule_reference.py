@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.cli._tables import list_rules
 from sbformat.tools.scan.findings import RULES, VERDICTS
-from sbformat.tools.scan.sarif import DANGEROUS_TOO, LEVELS, RULE_HELP, get_severity, make_rule_id
+from sbformat.tools.scan.sarif import DANGEROUS_TOO, LEVELS, get_severity, make_rule_id
 
 if TYPE_CHECKING:
     from sbformat.tools.scan.findings import Rule, Verdict
+    from sbformat.tools.scan.sarif import RuleHelp
 
 _INTRODUCTION: Final = """# Rules of scan
 
 `sbformat scan` reports findings, each by one of these rules, and gives a file the worst verdict of its findings. The
 verdicts, from best to worst, are `clean`, `unknown`, `code`, `broken` and `dangerous`. A verdict describes what is in
 the file; none of them means that the author can be trusted. [Section 14](../../schema/SCANNING.md#14-scanning) of the
-format defines the rules.
+format defines the rules. `sbformat help rules` prints them.
 
 Code scanners that read SARIF show a finding with a level and a severity. They rank it by its rule, so a rule with a
 lower verdict whose findings may also be dangerous has a second identifier for these.
@@ -38,10 +40,8 @@ def render_row(rule: Rule, verdict: Verdict) -> str:
     return f"| [`{make_rule_id(rule, verdict)}`](#{rule}) | {verdict} | {LEVELS[verdict]} | {severity} |"
 
 
-def render_rule(rule: Rule) -> str:
+def render_rule(rule: Rule, verdicts: str, help_of: RuleHelp) -> str:
     """Return the section of a rule."""
-    verdicts = f"{RULES[rule]}, or dangerous" if rule in DANGEROUS_TOO else RULES[rule]
-    help_of = RULE_HELP[rule]
     head = f"## {rule}\n\n*{help_of.summary}* Verdict: {verdicts}."
     return f"{head}\n\n{help_of.meaning}\n\n**What to do.** {help_of.remedy}\n"
 
@@ -53,6 +53,5 @@ def render_rules() -> str:
         *((rule, VERDICTS[-1]) for rule in DANGEROUS_TOO),
     ]
     described.sort(key=lambda pair: -get_severity(*pair))
-    rules = sorted(RULES, key=lambda rule: -get_severity(rule, RULES[rule]))
     rows = "\n".join(render_row(*pair) for pair in described)
-    return f"{_INTRODUCTION}{rows}\n\n" + "\n".join(map(render_rule, rules))
+    return f"{_INTRODUCTION}{rows}\n\n" + "\n".join(render_rule(*row) for row in list_rules())

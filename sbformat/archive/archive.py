@@ -27,7 +27,6 @@ from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
-from sbformat.pth.modules import ModuleState
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -290,7 +289,11 @@ class Archive:
         """
         entries, options, budget = self._entries, self._options, self._budget
         source = entries.source(name)
-        modules = ModuleState(budget) if self.format in ("torch-zip", "torch-legacy") else None
+        modules = None
+        if self.format in ("torch-zip", "torch-legacy"):
+            from sbformat.pth.modules import ModuleState
+
+            modules = ModuleState(budget)
         try:
             if is_torch_zip(source):
                 records = open_records(source, budget, unchecked_crc=options.unchecked_crc)
@@ -383,7 +386,7 @@ class Archive:
     def decode(self, key: str) -> Any:
         """Return the meaning of a value of ``data``: JSON unchanged, a blob decoded without running it (VALUES.md 13).
 
-        The result is made anew at each call; changing it does not change the archive.
+        What can be changed is made anew at each call; changing it does not change the archive.
 
         >>> archive.decode("clip_range")
         <Constant schedule 0.2>
@@ -394,12 +397,12 @@ class Archive:
         :raises PickleError: if the blob is not a pickle
         :raises LimitError: if it needs more than allowed
         """
-        from sbformat.archive.hyperparameters import decode_value
+        from sbformat.archive.hyperparameters import ValueDecoder
 
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
-        return decode_value(data[key], self._budget.fork())
+        return self.derive("values", ValueDecoder).decode(key, data[key], self._budget.fork())
 
     def derive(self, name: str, make: Callable[[], T]) -> T:
         """Return what ``make`` makes of this archive alone, under a name, and once; an error is not kept."""
@@ -413,10 +416,10 @@ class Archive:
         >>> archive.hyperparameters()["gamma"]
         <Hyperparameter 0.99, json>
         """
-        from sbformat.archive.hyperparameters import Hyperparameters, decode_hyperparameter
+        from sbformat.archive.hyperparameters import Hyperparameters, ValueDecoder
 
-        data, budget = self.data, self._budget.fork()
-        return Hyperparameters({key: decode_hyperparameter(value, budget) for key, value in data.items()})
+        data, budget, values = self.data, self._budget.fork(), self.derive("values", ValueDecoder)
+        return Hyperparameters({key: values.describe(key, value, budget) for key, value in data.items()})
 
     # -- edits ----------------------------------------------------------------------------------------
 

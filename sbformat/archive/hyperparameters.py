@@ -18,6 +18,9 @@ from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record, thaw
 from sbformat.known import changes
 from sbformat.known.algorithms import ACTOR_CRITIC, ALGORITHMS, SIGNATURES, list_relatives
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.types import Reference
+from sbformat.pkl.decode import COPIES
 from sbformat.pkl.tree import Node
 from sbformat.rendering import format_size
 from sbformat.values import decode_blob
@@ -74,24 +77,46 @@ def describe_undecoded(value: Serialized) -> str:
     return f"{value.type or 'JSON'}, {how}, {format_size(value.nbytes)}"
 
 
-def decode_value(value: object, budget: Budget) -> Any:
-    """Decode a value of ``data``."""
-    return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
+_CONSTANT: Final = frozenset({Reference, Box, Discrete, MultiDiscrete, MultiBinary})
+"""Types of values that nothing can change: classes and spaces, which several readers of an archive ask for."""
 
 
-def decode_hyperparameter(value: object, budget: Budget) -> Hyperparameter:
-    """Decode a value of ``data``; if that fails, it is returned unchanged, with the reason."""
-    if not isinstance(value, Serialized):
-        return Hyperparameter(thaw(value), "json", None)
-    if isinstance(value, LargeValue):
-        return Hyperparameter(value, "left out", value.error.message)
-    try:
-        decoded = decode_value(value, budget)
-    except SbformatError as error:
-        return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
-    if isinstance(decoded, Node):
-        return Hyperparameter(decoded, "opaque", "its constructor is not known")
-    return Hyperparameter(decoded, "decoded", None)
+class ValueDecoder:
+    """Decodes the values of one archive's ``data``; those that nothing can change once.
+
+    A value that is not decoded again is charged again, so that it does not matter who asked for it before.
+    """
+
+    def __init__(self) -> None:
+        self._decoded: dict[str, tuple[Any, int]] = {}  # constant values and their cost
+
+    def decode(self, key: str, value: object, budget: Budget) -> Any:
+        """Decode a value."""
+        if not isinstance(value, Serialized):
+            return thaw(value)
+        if key in self._decoded:
+            made, cost = self._decoded[key]
+            if budget.repeat(cost, meanwhile=COPIES * value.nbytes):
+                return made
+        worked = budget.worked
+        made = decode_blob(value.pickle, budget)
+        if type(made) in _CONSTANT:
+            self._decoded[key] = made, budget.worked - worked
+        return made
+
+    def describe(self, key: str, value: object, budget: Budget) -> Hyperparameter:
+        """Decode a value; if that fails, it is returned unchanged, with the reason."""
+        if not isinstance(value, Serialized):
+            return Hyperparameter(thaw(value), "json", None)
+        if isinstance(value, LargeValue):
+            return Hyperparameter(value, "left out", value.error.message)
+        try:
+            decoded = self.decode(key, value, budget)
+        except SbformatError as error:
+            return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
+        if isinstance(decoded, Node):
+            return Hyperparameter(decoded, "opaque", "its constructor is not known")
+        return Hyperparameter(decoded, "decoded", None)
 
 
 class Algorithm(Record):

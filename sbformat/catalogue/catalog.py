@@ -85,6 +85,7 @@ def catalog(
     :raises sbformat.parallel.WorkersError: when the executor takes no more work, or has had no workers for that time
     """
     work = make_work(limits, require_names(allow, "allow"))
+    import_tools()
     listed: Any = [sources] if is_one_source(sources) else sources
     found = list_sources(listed, limits)
     lost = partial(make_lost_row, made_by=work.keywords["made_by"])
@@ -93,13 +94,20 @@ def catalog(
 
 def make_work(limits: Limits, allow: Sequence[str]) -> partial[Row]:
     """Return the function that makes a source a row; it can be sent to other processes."""
-    from sbformat.schema import known_keys
-    from sbformat.tools.scan import scan
+    if allow:
+        from sbformat.tools.scan import scan
 
-    scan(b"", allow=allow)
-    known_keys(None)  # imports jsonschema, before processes are forked
+        scan(b"", allow=allow)  # refuses names that cannot be allowed
     names = tuple(sorted(allow))
     return partial(describe_source, limits=limits, allow=names, made_by=name_reader(limits, names))
+
+
+def import_tools() -> None:
+    """Import what makes rows: once, before processes are forked, and not if all rows are known."""
+    from sbformat.schema import known_keys
+    from sbformat.tools import inspect, scan  # noqa: F401 -- for the workers
+
+    known_keys(None)  # imports jsonschema
 
 
 def name_reader(limits: Limits, allow: Sequence[str]) -> str:
@@ -181,7 +189,7 @@ def list_sources(
         if is_remote(source):
             yield from _list_url(source, exclude, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
-            for path in expand_paths(expand_pattern(os.fsdecode(source)), exclude):
+            for path in expand_paths(expand_pattern(os.fsdecode(source), exclude), exclude):
                 if path == os.fsdecode(source) or not is_zip_of_logs(path):
                     yield describe_path(path, finder)
         else:

@@ -34,7 +34,7 @@ from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size, write_number
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.render import render_line, render_linear
+from sbformat.values.render import render_linear, render_plain
 from sbformat.values.schedule_meaning import describe_samples, find_meaning
 
 if TYPE_CHECKING:
@@ -250,17 +250,24 @@ def make_cells(file: FileData) -> dict[str, Cell]:
     if file.beside is not None:
         cells["statistics"] = make_text(file.beside.name(file.beside.statistics))
     if file.training is not None:
-        cells |= _describe_training(file.training)
+        cells |= _describe_training(file.training, cells.get("timesteps", Cell("")).value)
         if file.training.seed is not None and ("seed" not in cells or cells["seed"].value is None):
             cells["seed"] = render_value(file.training.seed)
     return cells
 
 
-def _describe_training(training: Training) -> dict[str, Cell]:
-    """Return the environment, and the best and the last evaluation with their steps."""
+def _describe_training(training: Training, timesteps: Any) -> dict[str, Cell]:
+    """Return the environment, and the best and the last evaluation with their steps.
+
+    The logs are those of a run, which may have saved several files: each has the evaluations until it was saved.
+
+    :param timesteps: of training when the file was saved; None if that is not known
+    """
     cells = {"env": make_text(training.env)}
     curve = training.evaluations
-    if curve is not None:
+    if curve is not None and timesteps is not None:
+        curve = curve.until(timesteps)
+    if curve is not None and curve.steps:
         for name, place in (("best", curve.best), ("last", -1)):
             cells[f"{name}_evaluation"] = _make_measure(curve.rewards[place])
             cells[f"{name}_evaluation_timesteps"] = _make_count(curve.steps[place])
@@ -287,7 +294,7 @@ def to_scalar(value: float) -> int | float | str:
         try:
             return float(value)
         except OverflowError:
-            return render_line(value)
+            return render_plain(value)
     return value
 
 
@@ -326,6 +333,9 @@ def render_value(value: Any, key: str | None = None) -> Cell:
         return make_text(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value), value=value)
+    if isinstance(value, str):
+        shown = escape(value, _CELL)
+        return Cell(shown or "''", value=shown)
     schedule = find_meaning(value, examines=key in EXAMINED_KEYS).schedule
     if isinstance(schedule, LinearSchedule):
         return _make_schedule_cell(render_linear(schedule), schedule.start)
@@ -333,9 +343,8 @@ def render_value(value: Any, key: str | None = None) -> Cell:
         return _make_schedule_cell(describe_samples(schedule), schedule.sample(1.0))
     if isinstance(schedule, ConstantSchedule) and not isinstance(value, ArrayInfo):
         value = schedule.value
-    text = value if isinstance(value, str) else render_line(value)
-    shown = escape(text, _CELL)
-    match = None if isinstance(value, str) else _NUMBER.fullmatch(shown) or _NUMBER.match(shown)
+    shown = escape(render_plain(value), _CELL)
+    match = _NUMBER.match(shown)
     number = float(match[1]) if match is not None else None
     scalar: Scalar = shown
     if type(value) in (int, float):

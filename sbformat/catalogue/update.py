@@ -22,7 +22,7 @@ from functools import partial
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.catalog import CatalogSource, list_sources, make_lost_row, make_work
+from sbformat.catalogue.catalog import CatalogSource, import_tools, list_sources, make_lost_row, make_work
 from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
 from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
@@ -197,13 +197,19 @@ class Spool:
         self._database.execute("BEGIN")
         self._uncommitted, self._committed = 0, time.monotonic()
 
+    def added_rows(self) -> Iterator[Row]:
+        """Yield the rows of all sources in their order, as they were added."""
+        return (json.loads(text) for (text,) in self._database.execute("SELECT row FROM finished ORDER BY position"))
+
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all sources in their order, with the statistics that are beside local ones now."""
         for beside, text in self._database.execute("SELECT beside, row FROM finished ORDER BY position"):
             row: Row = json.loads(text)
+            statistics = row["statistics"]
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
                 update_statistics(row, _read_beside(beside))
-            row["checksum"] = compute_checksum(row)
+            if row["checksum"] is None or row["statistics"] != statistics:
+                row["checksum"] = compute_checksum(row)
             yield row
 
     def failures(self) -> Iterator[Row]:
@@ -291,6 +297,8 @@ def update_catalog(
             with contextlib.suppress(DamagedTableError):  # what it lacks is read again
                 spool.take_over(read_table(output))
         pending = spool.count("pending")
+        if pending:
+            import_tools()
         lost = partial(make_lost_row, made_by=work.keywords["made_by"])
         read_next, read = tee(spool.list_pending())
         for row, source in zip(map_rows(work, read_next, lost, pending), read):
@@ -303,7 +311,7 @@ def update_catalog(
             reason = ": ".join(failures[0])
             message = f"no source can be read ({reason}): the table is left as it is"
             raise UnsupportedError(message, hint="--force replaces it")
-        columns = find_columns(spool.rows())
+        columns = find_columns(spool.added_rows())
         with new_file(output, overwrite=True) as temporary:
             table.write(os.fspath(temporary), spool.rows(), columns)
     except sqlite3.Error as error:

@@ -51,6 +51,8 @@ _OTHER_WORDS: Final = {
     "version": "--version",
 }
 """Other words for a command, which are not names of it: the error for one names the command."""
+_WITHOUT_COMMAND: Final = (("--version",), ("-V",), ("--help",), ("-h",))
+"""Arguments of which no command's parser is made."""
 _SHORTEST: Final = 3
 _EXIT_COULD_NOT: Final = 2
 _EXIT_INTERRUPTED: Final = 130
@@ -80,15 +82,17 @@ class Parser(_CommandParser):
 
     commands: dict[str, _CommandParser]
     """By name, without the second names."""
-    groups: dict[str, list[argparse.Action]]
-    """The names and the help of the commands, by group."""
 
     def format_help(self) -> str:
         """Return the help, with a section for each group of commands."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        for title, actions in (*self.groups.items(), (self._optionals.title, self._optionals._group_actions)):  # noqa: SLF001
+        groups: dict[str, list[argparse.Action]] = {}
+        for name, (_, group, text) in COMMANDS.items():
+            names = ", ".join((name, *_list_aliases(name)))  # argparse writes "rebuild (upgrade)"
+            groups.setdefault(group, []).append(argparse.Action([], name, help=text, metavar=names))
+        for title, actions in (*groups.items(), (self._optionals.title, self._optionals._group_actions)):  # noqa: SLF001
             formatter.start_section(title)
             formatter.add_arguments(actions)
             formatter.end_section()
@@ -111,22 +115,22 @@ def build_parser(*words: str) -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"sbformat {sbformat.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser)
-    parser.commands, parser.groups = {}, {}
+    parser.commands = {}
     chosen = {ALIASES.get(word, word) for word in words}
     first = ALIASES.get(words[0], words[0]) if words else ""
-    shown = (first,) if first in COMMANDS else () if words in (("--version",), ("-V",)) else COMMANDS
-    for name in shown:
-        _, group, text = COMMANDS[name]
-        others = [alias for alias, command in ALIASES.items() if command == name]
+    for name in (first,) if first in COMMANDS else () if words in _WITHOUT_COMMAND else COMMANDS:
+        text, others = COMMANDS[name][2], _list_aliases(name)
         added = subparsers.add_parser(name, help=text, aliases=others, formatter_class=_Formatter)
         added.set_defaults(command=name)  # whichever of its names was given
-        action = subparsers._choices_actions[-1]  # noqa: SLF001 -- argparse writes "rebuild (upgrade)"
-        action.metavar = ", ".join((name, *others))
         parser.commands[name] = added
-        parser.groups.setdefault(group, []).append(action)
         if not words or name in chosen:
             _configure(name, added)
     return parser
+
+
+def _list_aliases(name: str) -> list[str]:
+    """Return the second names of a command."""
+    return [alias for alias, command in ALIASES.items() if command == name]
 
 
 def _configure(name: str, parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from sbformat.cli import _progress
-from sbformat.cli._options import UsageError, is_quiet, is_verbose, name_option
+from sbformat.cli._options import JsonText, UsageError, is_quiet, is_verbose, name_option
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
     ALREADY_EXISTS,
@@ -63,6 +63,7 @@ _INPUTS: Final = ("paths", "path", "other", "vecnormalize", "weights", "observat
 """Names of arguments that are files to read; ``unbundle`` writes ``vecnormalize``."""
 _COPIED_BYTES: Final = 1 << 20
 _LONGEST_LINE: Final = 200  # characters of a line on standard error
+_NARROWEST: Final = 40  # of a terminal: in a narrower one, or of unknown width, it folds the lines
 _MOST_NAMES: Final = 1000  # in a folder, that are compared with a name that is not there
 _COMPARED: Final = 60  # characters of that name: the time grows with its square
 
@@ -122,9 +123,8 @@ def list_inputs(args: argparse.Namespace) -> list[str]:
 
 def list_json_files(args: argparse.Namespace) -> list[str]:
     """Return the files that options name after ``@``."""
-    texts = [getattr(args, name, None) for name in ("observation", "action_masks", "policy_kwargs", "env_kwargs")]
-    texts += [value for _, value in getattr(args, "set", ())]
-    return [text[1:] for text in texts if text and text.startswith("@")]
+    values = (*vars(args).values(), *(value for _, value in getattr(args, "set", ())))
+    return [text[1:] for text in values if isinstance(text, JsonText) and text.startswith("@")]
 
 
 def add_url_options(value: T, args: argparse.Namespace) -> T | Url:
@@ -210,24 +210,37 @@ def write_remark(text: str, hint: str = "", problems: Sequence[str] = ()) -> Non
 
 
 def lay_out(text: str, hint: str, problems: Sequence[str] = ()) -> str:
-    """Return the lines of an error, none longer than :data:`_LONGEST_LINE`, of its problems and of its hint.
+    """Return the lines of an error, of its problems and of its hint, none longer than the terminal is wide.
 
-    Of a text that is longer each clause has a line, so that several problems are a list.
+    Of a text of more than :data:`_LONGEST_LINE` each clause has a line, so that several problems are a list.
     """
+    width = _find_width()
     first, *clauses = text.split("; ") if len(text) > _LONGEST_LINE else [text]
-    lines = [*_wrap(first, ""), *(line for clause in (*clauses, *problems) for line in _wrap(clause, "  - "))]
-    return "".join(f"{line}\n" for line in [*lines, *(_wrap(hint, "  hint: ") if hint else ())])
+    parts = [
+        ("", first),
+        *(("  - ", clause) for clause in (*clauses, *problems)),
+        *([("  hint: ", hint)] if hint else ()),
+    ]
+    return "".join(f"{line}\n" for start, part in parts for line in _wrap(part, start, width))
 
 
-def _wrap(text: str, start: str) -> list[str]:
+def _find_width() -> int:
+    """Return how many characters a line on standard error has at most: on a terminal its width."""
+    columns = 0
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or not of the system
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 0
+    return min(columns, _LONGEST_LINE) if columns >= _NARROWEST else _LONGEST_LINE
+
+
+def _wrap(text: str, start: str, width: int) -> list[str]:
     """Return the lines of a clause, broken between words."""
-    if len(start) + len(text) <= _LONGEST_LINE:
+    if len(start) + len(text) <= width:
         return [f"{start}{text}"]
     import textwrap
 
     return textwrap.wrap(
         text,
-        _LONGEST_LINE,
+        width,
         initial_indent=start,
         subsequent_indent=" " * max(len(start), 4),
         break_long_words=False,

@@ -111,7 +111,8 @@ def _parse_assigned(key: str, text: str, archive: Archive, limits: Limits) -> An
         if not isinstance(error, DataError):
             raise
         message, other = f"not a JSON value ({error.message})", _explain_type(key, text, archive)
-        hint = hint or other or f"put a text in double quotes: --set '{name}=\"...\"'"
+        quoted = _show_option(f"--set {name}", json.dumps(text)) or f": --set '{name}=\"...\"'"
+        hint = hint or other or f"put a text in double quotes{quoted}"
         raise _files.OtherFileError(_name_assigned(key, text)) from ValidationError(message, hint=hint)
     if len(found) != 1:
         raise _files.OtherFileError(_name_assigned(key, text)) from ValidationError("more than one JSON value")
@@ -124,14 +125,18 @@ def _name_assigned(key: str, text: str) -> str:
 
 
 def _explain_type(key: str, text: str, archive: Archive) -> str:
-    """Return what a key must have instead of a text, by the schema; empty if it can have one.
+    """Return what a key, or what a pointer leads to, must have instead of a text; empty if it can have one.
 
-    A serialized value, which nobody types, is not named.
+    The schema says it. A serialized value, which nobody types, is not named.
     """
     from sbformat.schema.schemas import check_data, choose_schema
 
-    problems = check_data({key: text}, *choose_schema(archive))
-    messages = (row.message for row in problems if row.kind == "type" and row.loc == f"/{key}")
+    pointer = key if key.startswith("/") else f"/{key}"
+    made: Any = text
+    for name in reversed(pointer[1:].split("/")):
+        made = {name: made}
+    problems = check_data(made, *choose_schema(archive))
+    messages = (row.message for row in problems if row.kind == "type" and row.loc == pointer)
     expected = next((message.rpartition(", got ")[0] for message in messages), "")
     shorter = expected.removesuffix(" or a serialized value")
     return re.sub(r'(.*), (?=[a-z"])', r"\1 or ", shorter, count=1) if shorter != expected else expected

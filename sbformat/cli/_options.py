@@ -94,6 +94,17 @@ def option(names: str, metavar: str | None, text: str, **settings: Any) -> Optio
     return Option(tuple(names.split()), {"metavar": metavar, "help": text, **settings})
 
 
+class JsonText(str):
+    """The value of an option that is JSON, or after ``@`` the name of the file with it."""
+
+    __slots__ = ()
+
+
+def json_option(name: str, text: str, **settings: Any) -> Option:
+    """Describe an option whose value is JSON or ``@FILE``."""
+    return option(name, "JSON", text, type=JsonText, **settings)
+
+
 def flag(names: str, text: str) -> Option:
     """Describe an option without a value."""
     return Option(tuple(names.split()), {"action": "store_true", "help": text})
@@ -251,15 +262,16 @@ def parse_glob(text: str) -> str:
     return text
 
 
-def parse_pair(text: str, *, form: str) -> tuple[str, str]:
+def parse_pair(text: str, *, form: str, type_: type[str] = str) -> tuple[str, str]:
     """Return the two parts of an option's value that ``=`` separates.
 
     :param form: what the help calls the value: ``KEY=JSON``
+    :param type_: of the second part
     """
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise argparse.ArgumentTypeError(f"expected {form}, got {escape(text)}")
-    return key, value
+    return key, type_(value)
 
 
 def collect_pairs(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -396,7 +408,7 @@ def make_target() -> Option:
 
 def assignments(text: str) -> Option:
     """Return the option ``--set``, whose values ``_json.parse_assignments`` returns."""
-    return repeated("--set", "KEY=JSON", text, type=partial(parse_pair, form="KEY=JSON"))
+    return repeated("--set", "KEY=JSON", text, type=partial(parse_pair, form="KEY=JSON", type_=JsonText))
 
 
 # -- options that the command line leaves out ---------------------------------------------------------

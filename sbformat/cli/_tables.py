@@ -1,4 +1,4 @@
-"""The tables of limits and environment variables, for ``sbformat help limits`` and the pages of the documentation."""
+"""The tables of limits, environment variables and rules, for ``sbformat help`` and the pages of the documentation."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from sbformat.limits import DEFAULT_LIMITS
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+
+    from sbformat.tools.scan.findings import Rule
+    from sbformat.tools.scan.sarif import RuleHelp
 
 _UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _COLOURS: Final = (
@@ -63,3 +66,13 @@ def list_variables(parsers: Iterable[argparse.ArgumentParser]) -> list[tuple[str
 def list_limit_variables() -> list[tuple[str, str, str]]:
     """Return the name of the variable of each limit, the option that it stands for, and the default."""
     return [(f"{LIMIT_PREFIX}{name.upper()}", name, size) for name, size, _ in list_limits()]
+
+
+def list_rules() -> list[tuple[Rule, str, RuleHelp]]:
+    """Return each rule of ``scan`` with the verdict of its findings and its help, the worst ones first."""
+    from sbformat.tools.scan.findings import RULES
+    from sbformat.tools.scan.sarif import DANGEROUS_TOO, RULE_HELP, get_severity
+
+    rules = sorted(RULES, key=lambda rule: -get_severity(rule, RULES[rule]))
+    verdicts = (f"{RULES[rule]}{', or dangerous' if rule in DANGEROUS_TOO else ''}" for rule in rules)
+    return [(rule, verdict, RULE_HELP[rule]) for rule, verdict in zip(rules, verdicts)]

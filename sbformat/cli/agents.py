@@ -57,9 +57,8 @@ _STATISTICS: Final = opt.option(
 )
 _CLASSES: Final[opt.Options] = (
     opt.option("--policy-class", "NAME", "the class of SB3 that a custom policy class extends: ActorCriticPolicy"),
-    opt.option(
+    opt.json_option(
         _POLICY_KWARGS,
-        "JSON",
         "arguments of the policy that the file lacks, or whose class is not known, or @FILE with them: "
         '\'{"features_extractor_class": "FlattenExtractor"}\'',
     ),
@@ -75,9 +74,8 @@ PREDICT: Final = opt.Command(
     "observation gives the same action as SB3's predict.",
     options=(
         opt.AGENT,
-        opt.option(
+        opt.json_option(
             _json.OBSERVATION,
-            "JSON",
             "an observation or a batch: JSON, @FILE with JSON, - for JSON from standard input, or a .npy file; "
             "of a Dict space a JSON object or a .npz file",
         ),
@@ -92,7 +90,7 @@ PREDICT: Final = opt.Command(
             "where a line has episode_start",
         ),
         opt.flag("--outputs", "also what the action is chosen by: logits, probabilities, value, ..."),
-        opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid; or @FILE"),
+        opt.json_option("--action-masks", "1 or 0 for each choice: whether it is valid; or @FILE"),
         _RUNNING,
         _CLASSES,
         opt.one_of(
@@ -123,7 +121,7 @@ EVALUATE: Final = opt.Command(
         opt.option(
             "--channels-order", None, "the axis of --frame-stack; by default as SB3 finds it", choices=("first", "last")
         ),
-        opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object, or @FILE with one", default="{}"),
+        opt.json_option(_ENV_KWARGS, "arguments of the environment: an object, or @FILE with one", default="{}"),
         opt.option("--max-steps", "N", "time limit, instead of the environment's own", type=opt.parse_number),
         opt.REPORT,
         opt.reading("csv"),

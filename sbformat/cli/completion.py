@@ -16,7 +16,7 @@ _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})  # names o
 _COMMAND: Final = "COMMAND"  # name of the argument that is a command
 _LONGEST: Final = 600  # characters of a cell
 _FORMAT: Final = "https://sbformat.github.io/sbformat/format/"
-_TABLES: Final = ("limits", "environment")
+_TABLES: Final = ("limits", "environment", "rules")
 COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
     description="Write a script that completes commands, options, their values and files in a shell. The script "
@@ -25,11 +25,11 @@ COMPLETION: Final = opt.Command(
 )
 HELP: Final = opt.Command(
     example="sbformat help scan",
-    description="Print the help of all commands, or of one, as --help does; or a table: of the limits of readers, or "
-    "of the environment variables that set defaults.",
+    description="Print the help of all commands, or of one, as --help does; or a table: of the limits of readers, "
+    "of the environment variables that set defaults, or of the rules of scan.",
     options=(
         opt.option(
-            "name", _COMMAND, "a command, limits or environment; without it, all commands are listed", nargs="?"
+            "name", _COMMAND, "a command, limits, environment or rules; without it, all commands are listed", nargs="?"
         ),
     ),
 )
@@ -74,7 +74,7 @@ def run_help(args: argparse.Namespace) -> int:
 
 
 def _print_tables(name: str) -> None:
-    """Print the limits, or the environment variables."""
+    """Print the limits, the environment variables, or the rules of ``scan``."""
     from sbformat.cli import _output, _tables, build_parser
 
     printer = _output.make_printer()
@@ -83,6 +83,14 @@ def _print_tables(name: str) -> None:
         rows = [(limit, size, text.replace("``", "")) for limit, size, text in _tables.list_limits()]
         printer.line(f"A number alone in parentheses, such as (8.1), is a section of the format: {_FORMAT}")
         printer.table("limits, for --limit NAME=VALUE", header, rows, longest=_LONGEST)
+        return
+    if name == "rules":
+        header = ("rule", "verdict", "what it means, and what to do")
+        rows = [
+            (rule, verdict, f"{found.meaning} {found.remedy}".replace("`", ""))
+            for rule, verdict, found in _tables.list_rules()
+        ]
+        printer.table("rules of scan", header, rows, longest=_LONGEST)
         return
     parsers = build_parser().commands.values()
     header = ("variable", "instead of", "value")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import os
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
@@ -60,6 +61,7 @@ DIFF: Final = opt.Command(
             default=0.0,
         ),
         opt.option("--atol", "X", "absolute tolerance, see --rtol; default 0", type=opt.parse_tolerance, default=0.0),
+        opt.flag("--long", "list every tensor, also where many of a state dict differ in their numbers alone"),
         opt.REPORT,
         opt.reading(*opt.TABLES),
     ),
@@ -99,7 +101,8 @@ def run_diff(args: argparse.Namespace) -> int:
     """Compare; 1 when they differ, 2 when one could not be read."""
     report = _files.report_errors(args.path, lambda: _diff(args))
     is_finding = not report.get("equal") or bool(report.get("unreadable"))
-    return _output.finish(args, report, _output.Form(_print_diff, CSV_COLUMNS, _list_rows), is_finding=is_finding)
+    form = _output.Form(partial(_print_diff, lists_all=args.long), CSV_COLUMNS, _list_rows)
+    return _output.finish(args, report, form, is_finding=is_finding)
 
 
 def _diff(args: argparse.Namespace) -> dict[str, Any]:
@@ -238,6 +241,25 @@ def group_changes(changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
     return [found.get(at, row) for at, row in enumerate(changes) if at not in dropped]
 
 
+def _merge_tensors(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return changes with one for all tensors of a state dict that differ in their numbers alone, if these are many.
+
+    Two agents of different seeds differ in each of them.
+    """
+    counts = Counter(row["entry"] for row in changes if row["numel"] is not None)
+    left_out = dict.fromkeys(("l2_difference", "relative_change"))
+    words = "their numbers differ, not their shapes; --long lists them"
+    made, merged = [], set()
+    for row in changes:
+        count = counts[row["entry"]] if row["numel"] is not None else 0
+        if count <= _LISTED:
+            made.append(row)
+        elif row["entry"] not in merged:
+            merged.add(row["entry"])
+            made.append({**row, **left_out, "loc": f"{count:,} tensors", "message": words})
+    return made
+
+
 def _render_norm(value: float | None) -> str:
     return "" if value is None else f"{value:.{_DIGITS}g}"
 
@@ -260,7 +282,7 @@ def _shorten_changes(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return made
 
 
-def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
+def _print_diff(printer: _output.Plain, report: dict[str, Any], *, lists_all: bool) -> None:
     path, other = (escape(report[key], 1000) for key in ("path", "other"))
     printer.line(f"{path} -> {other}: {_describe_result(report)}")
     if opt.is_quiet():
@@ -279,7 +301,7 @@ def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
         if row["different"] or row["close"]
     ]
     printer.table("tensors", _TENSORS, rows, right=range(1, len(_TENSORS)), leaves_out=(2,))
-    _print_changes(printer, report["changes"])
+    _print_changes(printer, report["changes"] if lists_all else _merge_tensors(report["changes"]))
     unreadable = [
         (row["entry"], report["path" if row["side"] == "first" else "other"], row["outcome"], row["message"])
         for row in report["unreadable"]

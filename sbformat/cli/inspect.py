@@ -86,7 +86,7 @@ class InspectResult(Record):
 
 
 def run_inspect(args: argparse.Namespace) -> int:
-    """Inspect each file; return 1 when an entry is broken, 2 when a file could not be read."""
+    """Inspect each file; return 1 when something in it could not be read, 2 when that is the whole file."""
     import sbformat.reader
     import sbformat.tools.inspect
 
@@ -179,9 +179,11 @@ def _make_result(
     outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace, archive: Archive | None = None
 ) -> InspectResult:
     failure = outcome if report is None else None
-    is_broken = (report is not None and report.broken) or any(row["broken"] for row in outcome.get("blobs", ()))
-    broken = _files.EXIT_FINDINGS if is_broken else _files.EXIT_FINE
-    status = _files.EXIT_COULD_NOT if report is None else broken
+    values = (report.hyperparameters or {}).values() if report is not None else ()
+    is_partial = (report is not None and report.broken) or any(found.how == "left out" for found in values)
+    is_partial = is_partial or any(row["broken"] for row in outcome.get("blobs", ()))
+    partial_status = _files.EXIT_FINDINGS if is_partial else _files.EXIT_FINE
+    status = _files.EXIT_COULD_NOT if report is None else partial_status
     if args.format == "json":
         text = _output.render_report({**outcome, **(_describe_report(report) if report else {})})
         return InspectResult(status, json=text, failure=failure)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,11 +35,11 @@ from sbformat.html_report.page import (
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
-from sbformat.known.sb3 import EXAMINED_KEYS
+from sbformat.known.sb3 import EXAMINED_KEYS, START_TIME
 from sbformat.known.spaces import Space
 from sbformat.known.types import ConstantSchedule
 from sbformat.policies.describe import list_tables
-from sbformat.rendering import count_noun, format_size
+from sbformat.rendering import count_noun, format_size, render_time
 from sbformat.values.render import render_line
 from sbformat.values.schedule_meaning import find_meaning, sample, unwrap
 
@@ -86,8 +85,6 @@ class SpaceRow(Record):
 
 RATE, RATE_SCHEDULE = "learning_rate", "lr_schedule"
 """What the user gave, and the schedule that SB3 makes of it."""
-_START_TIME: Final = "start_time"
-_NANOSECONDS: Final = 10**14  # a greater time counts these, as newer releases of SB3 do, and not seconds
 
 
 def list_settings(report: InspectReport, *, repeats_rate: bool = False) -> dict[str, list[Setting]]:
@@ -124,7 +121,7 @@ def is_rate_repeated(values: Mapping[str, Hyperparameter]) -> bool:
 def make_setting(name: str, found: Hyperparameter) -> Setting:
     """Return a value of ``data`` as text."""
     value = found.value
-    if name == _START_TIME and (time := render_time(value)):
+    if name == START_TIME and (time := render_time(value)):
         return Setting(name, time, "")
     if found.how == "json":
         if isinstance(value, (dict, list)):  # in the form of pickled ones, which the other file of two may have
@@ -138,21 +135,6 @@ def make_setting(name: str, found: Hyperparameter) -> Setting:
     shown = schedule.value if is_known and isinstance(schedule, ConstantSchedule) else schedule if is_known else value
     changing = None if isinstance(schedule, ConstantSchedule) else schedule
     return Setting(name, render_line(shown, name), found.why or "", changing)
-
-
-def render_time(value: object) -> str | None:
-    """Return seconds or nanoseconds since 1970 as a date and time; None for what is neither.
-
-    >>> render_time(1643522319123456789)
-    '2022-01-30 05:58:39 UTC'
-    """
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
-        return None
-    try:
-        seconds = value / 1e9 if value >= _NANOSECONDS else value
-        return f"{datetime.fromtimestamp(int(seconds), timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def list_spaces(report: InspectReport) -> list[SpaceRow]:

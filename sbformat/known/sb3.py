@@ -90,6 +90,8 @@ vf_coef vf_fisher vf_fisher_coef vf_iters vf_loss vf_stepsize vfadam weights zer
 ATTRIBUTES: Final = frozenset(_NAMES.split())
 """Attributes and methods of the algorithm classes, in any release."""
 
+START_TIME: Final = "start_time"
+"""The key of ``data`` with the time at which training began."""
 SCHEDULE_KEYS: Final = frozenset(
     {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
 )

@@ -25,7 +25,7 @@ __all__ = ["Pickle", "decode_next", "decode_pickle", "loads"]
 
 _WINDOW: Final = 1 << 16
 """Bytes in which the end of a pickle is looked for first; then in four times as many, and so on."""
-_COPIES: Final = 2
+COPIES: Final = 2
 """Copies of a pickle in memory while it is decoded: the bytes that the machine reads, and a frame of them."""
 
 
@@ -58,7 +58,7 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     :param encoding: the encoding of Python 2's 8-bit strings: ASCII as in ``pickle.loads``, UTF-8 as in ``torch.load``
     """
     budget.spend("pickle_bytes", len(data))
-    budget.keep(0, meanwhile=_COPIES * len(data))
+    budget.keep(0, meanwhile=COPIES * len(data))
     whole = data if type(data) is bytes else bytes(data)
     machine = Machine(whole, budget.limits, encoding, budget.memory_left())
     try:

@@ -6,7 +6,6 @@ How far two tensors differ is in ``arrays``.
 
 from __future__ import annotations
 
-import difflib
 import struct
 from collections import OrderedDict
 from itertools import zip_longest
@@ -170,7 +169,9 @@ def check_names(infos: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[
 
 
 def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
-    close = difflib.get_close_matches(path[:60], list(known), n=1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(path[:60], list(known), n=1)
     hint = f"; did you mean {quote(close[0])}?" if close else ""
     return Mismatch(path, "unexpected", f"the template has no such {what}{hint}")
 

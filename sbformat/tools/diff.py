@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections import OrderedDict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.hyperparameters import class_reference
@@ -19,6 +20,7 @@ from sbformat.data import LargeValue, Serialized, equal_json, has_pickle
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, escape, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST
+from sbformat.known.sb3 import START_TIME
 from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth import (
@@ -33,7 +35,7 @@ from sbformat.pth import (
 )
 from sbformat.pth.values import DTYPES
 from sbformat.reader import read
-from sbformat.rendering import count_noun
+from sbformat.rendering import count_noun, render_time
 from sbformat.values import decode, encode
 from sbformat.values.render import ValueRenderer, render_json, render_line
 
@@ -390,6 +392,8 @@ def _decode_all(name: str, archive: Archive) -> None:
 # -- values -------------------------------------------------------------------------------------------
 
 _SHOWN: Final = 60
+_MORE: Final = "\u2026"
+_NEAR: Final = 20  # characters of a text before the first that differs
 _TEXT: Final = 1000  # characters of a version or a field of the system info
 _NAMED: Final = 3
 _PICKLED_IN: Final = ", pickled in "
@@ -415,11 +419,42 @@ def _make_change(
         return Change(entry, loc, "added", f"is now {new.text if new else ''}", new=new.value if new else None)
     if new is None:
         return Change(entry, loc, "removed", f"was {old.text}", old=old.value)
-    return Change(entry, loc, kind, message or _describe_change(old.text, new.text), old=old.value, new=new.value)
+    message = message or _describe_change(old, new, old.value, new.value)
+    return Change(entry, loc, kind, message, old=old.value, new=new.value)
 
 
-def _describe_change(left: str, right: str) -> str:
-    return f"{left} became {right}" if left != right else f"{left} became a different one"
+def _describe_change(old: _Description, new: _Description, left: Any, right: Any) -> str:
+    """Describe two values that differ; those that read the same, by the first place where their JSON differs."""
+    if old.text != new.text:
+        return f"{old.text} became {new.text}"
+    return _describe_place(left, right, old.text) or f"{old.text} became a different one"
+
+
+def _describe_place(left: Any, right: Any, text: str) -> str:
+    """Describe the first place where two values of JSON differ; empty if they are equal.
+
+    :param text: of the values, which is before a place inside them
+    """
+    loc = ""
+    while type(left) is type(right) and isinstance(left, (dict, list)):
+        items: Iterable[tuple[Any, Any, Any]]
+        if isinstance(left, dict):
+            items = ((key, left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in {**left, **right})
+        else:
+            items = ((at, *pair) for at, pair in enumerate(zip_longest(left, right, fillvalue=_ABSENT)))
+        key, left, right = next((item for item in items if not equal_json(*item[1:])), ("", None, None))
+        loc = f"{loc}/{_escape_key(str(key))}"
+    if equal_json(left, right):
+        return ""
+    if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > _SHOWN:
+        at = next((at for at, pair in enumerate(zip(left, right)) if pair[0] != pair[1]), min(len(left), len(right)))
+        start = max(at - _NEAR, 0)
+        left, right = (f"{_MORE * bool(start)}{side[start:]}" for side in (left, right))
+    one, other = (
+        "" if side is _ABSENT else escape(json.dumps(side, ensure_ascii=False), _SHOWN) for side in (left, right)
+    )
+    change = f"is now {other}" if not one else f"was {one}" if not other else f"{one} became {other}"
+    return f"{text}, at {escape(loc)}: {change}" if loc else change
 
 
 def _escape_key(key: str) -> str:
@@ -431,14 +466,19 @@ def _describe_json_change(left: object, right: object, first: _Description, seco
     """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
     old, new = first.text, second.text
     if not has_pickle(left) or not has_pickle(right):
-        return _describe_change(old, new)
+        values = (first.value, second.value) if isinstance(left, Serialized) else (left, right)
+        return _describe_change(first, second, *values)
     if left.pickle != right.pickle and first.value == second.value and _is_same_value(left, right):
         sizes = f"{len(left.pickle):,} and {len(right.pickle):,} bytes"
         return f"{old.rpartition(_PICKLED_IN)[0] or old}: same value, pickled differently ({sizes})"
+    shown = old.rpartition(_PICKLED_IN)[0] or old
+    place = (
+        _describe_place(first.value, second.value, shown) if shown == (new.rpartition(_PICKLED_IN)[0] or new) else ""
+    )
     if old != new:
-        return _describe_hidden_change(left, right, old, new) or _describe_change(old, new)
+        return _describe_hidden_change(left, right, old, new) or place or f"{old} became {new}"
     if left.pickle != right.pickle:
-        return f"{old}: other bytes in the pickle"
+        return place or f"{old}: other bytes in the pickle"
     names = [repr(escape(key)) for key in {**left.hints, **right.hints} if left.hints.get(key) != right.hints.get(key)]
     names += ["':type:'"] if left.type != right.type else []
     if not names:
@@ -481,7 +521,8 @@ def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Descrip
     if value is _ABSENT:
         return None
     if not isinstance(value, Serialized):
-        return _Description(escape(json.dumps(value), _SHOWN), renderer.render(value))
+        time = render_time(value) if loc == f"/{START_TIME}" else None
+        return _Description(time or escape(json.dumps(value), _SHOWN), renderer.render(value))
     if isinstance(value, LargeValue):
         return _Description(f"a large value of {value.nbytes:,} bytes", {"kind": "large", "bytes": value.nbytes})
     size = f"{value.nbytes:,} bytes"

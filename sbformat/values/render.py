@@ -18,7 +18,6 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import CarriedObject, Function, InterpolatedSchedule, LinearSchedule, Reference, Value
-from sbformat.pkl.disassembly import render_object
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
@@ -192,24 +191,29 @@ def render_line(value: object, key: str | None = None) -> str:
     """
     found = find_meaning(value, examines=key in EXAMINED_KEYS)
     if found.function is None or found.schedule is None:
-        return escape(_render(value, 0), _CHARACTERS)
+        return render_plain(value)
     function = found.function
     name = function.type.name if isinstance(function, CarriedObject) else getattr(function, "qualname", "a partial")
     return escape(f"{_render(found.schedule, 0)} ({FROM_BYTECODE}), from {name}", _CHARACTERS)
 
 
+def render_plain(value: object) -> str:
+    """Return a decoded value as :func:`render_line` does, without examining functions."""
+    return escape(_render(value, 0), _CHARACTERS)
+
+
 def _render(value: Any, depth: int) -> str:
     if depth > _INLINE:
         return "\u2026"
-    for kind, render in _RENDERERS:
-        if isinstance(value, kind):
-            return render(value, depth + 1)
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
         return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return repr(value[:_CHARACTERS])
+    for kind, render in _RENDERERS:
+        if isinstance(value, kind):
+            return render(value, depth + 1)
     if isinstance(value, Value):
         return f"{type(value).__name__}({_joined(value, depth + 1)})"
     if hasattr(value, "__len__"):
@@ -305,6 +309,12 @@ def _render_function(value: Function, depth: int) -> str:
     return f"function {value.qualname}{where}{closure}"
 
 
+def _render_call(value: Call) -> str:
+    from sbformat.pkl.disassembly import render_object
+
+    return render_object(value, _CHARACTERS)
+
+
 def _render_object(value: CarriedObject, depth: int) -> str:
     parts = [
         *([_list(value.args, depth)] if value.args else []),
@@ -347,7 +357,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (types.DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
     (types.Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
     (types.Cycle, lambda *_: "itself"),
-    (Call, lambda value, _: f"not known: {render_object(value, _CHARACTERS)}"),
+    (Call, lambda value, _: f"not known: {_render_call(value)}"),
     (Node, lambda value, _: f"not known: {value}"),
     ((dict, Dict), _pairs),
     (spaces.DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),

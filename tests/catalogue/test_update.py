@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sbformat.catalogue.update
 from sbformat.catalogue.table_files import SUFFIXES, find_columns, find_format, read_table
 from sbformat.catalogue.update import Spool, update_catalog
 from sbformat.errors import UnsupportedError, escape
@@ -51,6 +52,15 @@ def spoil(path: Path) -> None:
     status = path.stat()
     path.write_bytes(bytes(status.st_size))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_what_makes_rows_is_imported_only_if_there_are_rows_to_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_archives(tmp_path / "runs", 2)
+    run(tmp_path / "runs", tmp_path / "out.csv")
+    monkeypatch.setattr(sbformat.catalogue.update, "import_tools", lambda: pytest.fail("nothing is to be read"))
+    assert run(tmp_path / "runs", tmp_path / "out.csv").read == 0
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -97,7 +107,7 @@ def test_an_agent_is_read_again_when_its_logs_change(tmp_path: Path, suffix: str
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
     output = tmp_path / f"out.{suffix}"
-    write_archives(tmp_path / "runs" / "a", 1)
+    write_archives(tmp_path / "runs" / "a", 1, num_timesteps=300)
     write_archives(tmp_path / "runs" / "b", 1)
     log = tmp_path / "runs" / "a" / "progress.csv"
     log.write_text("time/total_timesteps,eval/mean_reward\n100,1.5\n")

@@ -28,11 +28,11 @@ from sbformat.html_report.archive_page import (
     list_settings,
     list_spaces,
     render_archive,
-    render_time,
 )
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from sbformat.known.types import ConstantSchedule, FloatSchedule, InterpolatedSchedule, LinearSchedule
+from sbformat.rendering import render_time
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed
 from tests.helpers.many_cases import check_each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,12 @@ from benchmarks import (
     command,
     files,
     growth,
+    history,
     hot_paths,
+    instructions,
     lazy_unpickler,
     measures,
+    page,
     policies,
     predictors,
     processes,
@@ -144,7 +148,7 @@ def test_predictors_agree(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"agent-{name}.zip"
     agents.make_agent(name, str(path))
     task = "predict-image" if name == policies.IMAGE else "predict-one"
-    for other in (predictors.SB3, predictors.TORCH, predictors.BARE):
+    for other in (predictors.SB3, predictors.TORCH, predictors.BARE, predictors.WHOLE):
         if name in predictors.PREDICTORS[other].agents:
             ours, theirs = (prepare_task(one, task, str(path), is_held=False)() for one in (rivals.US, other))
             np.testing.assert_allclose(np.ravel(ours), np.ravel(theirs), rtol=1e-5, atol=1e-6)
@@ -232,8 +236,64 @@ def test_a_result_is_shown_in_three_ways() -> None:
         assert word in markdown
     assert "2 of 4 goals met, 1 not measured; missed: m (time, quick)" in markdown
     read = json.loads(report.document(found, curves, about))
-    assert [line["met"] for line in read["lines"]] == [True, False, None, True]
+    assert [line.get("met") for line in read["lines"]] == [True, False, None, True]
     assert read["growth"][0]["points"] == [[10, 0.1], [20, 0.2]]
+
+
+def test_results_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(report.document(lines(), [], report.environment({"torch": "1"}, 3)), "utf-8")
+    assert page.read_results(path)[0] == lines()
+    assert page.read_results(tmp_path / "none.json") == ([], {})
+    other = results.Line("other", "time", "s", 1.0)
+    assert page.merge([other, *lines()], [lines()[0]]) == [other, lines()[0]]
+
+
+def test_every_row_of_the_page_is_of_a_measurement() -> None:
+    assert {row.measure for row in page.ROWS} <= {*measures.MEASURES}
+    assert page.MISSED.keys() <= {*measures.MEASURES}
+
+
+def test_a_page_has_what_was_measured() -> None:
+    row, second = page.ROWS[:2]
+    made = [
+        results.Line("warm-policy", "time", "s", 2e-3, row.rival, 4e-3, results.Spread(0.5, 0.4, 0.6), 0.4,
+                     their_peak=9_000_000, note="12 archives"),
+        results.Line("warm-policy", "time", "s", 2e-3, second.rival, 1e-3, results.Spread(2.0, 1.9, 2.1)),
+    ]  # fmt: skip
+    text = page.render_page(made, report.environment({"torch": "1.2"}, 3))
+    assert f"| {row.title} | 2.00 ms | {row.beside} | 4.00 ms, 9 MB | 0.50 |\n| | | {second.beside} | 1.00 ms |" in text
+    assert "12 real archives that all of them read, and torch 1.2:" in text
+    assert "- warm-policy, time, beside torch: 0.50 x, the goal is \u2264 0.40 x." in text
+    quote = page.Quote("a.md", r"takes ([\d.]+ ms) or ([\d.]+) times", ((row.title, 3, 0), (row.title, 4, 0)))
+    assert page.replace_quotes("It takes 9\nms or 8.5 times.", quote, text) == "It takes 4.00 ms or 0.50 times."
+
+
+def test_a_column_of_the_history_is_added_or_replaced() -> None:
+    first = results.Line("m", "scan", "instructions", 2_000_000, "abc", 4_000_000)
+    new = results.Line("m", "read", "instructions", 25_000)
+    begin = "# Counts\n\n| path | ratio |\n| --- | ---: |\n\nEnd.\n"
+    page_ = begin
+    for title, counts in history.make_columns([first, new], "now", "abc").items():
+        page_ = history.add_column(page_, title, counts, "3.11")
+    assert page_.splitlines()[2:7] == [
+        "| path | commit abc | now | ratio |",
+        "| --- | ---: | ---: | ---: |",
+        "| CPython, numpy, jsonschema | 3.11 | 3.11 | |",
+        "| scan | 4,000 | 2,000 | 0.50 |",
+        "| read | | 25.0 | |",
+    ]
+    again = history.add_column(page_, "now", {"scan": 1_000_000, "read": 25_000}, "3.11")
+    assert again == page_.replace("| 2,000 | 0.50 |", "| 1,000 | 0.25 |")
+    assert again.endswith("\n\nEnd.\n")
+
+
+def test_what_is_counted_exists() -> None:
+    assert len({row.name for row in instructions.ROWS}) == len(instructions.ROWS)
+    assert {row.path for row in instructions.ROWS} - {""} == {*hot_paths.PATHS}
+    for archive, count in instructions.RECORDS.items():
+        with zipfile.ZipFile(archive) as outer, zipfile.ZipFile(outer.open("policy.pth")) as inner:
+            assert len(inner.namelist()) == count
 
 
 @pytest.mark.parametrize(("cost", "power"), [(lambda n: n, 1), (lambda n: n * n, 2), (lambda n: n + 100, 0.9)])
@@ -246,7 +306,8 @@ def test_the_readme_names_what_there_is() -> None:
     for reader in rivals.READERS.values():
         assert reader.name in text
     options = {word for action in command.parser()._actions for word in action.option_strings}
-    for word in ("--quick", "--only", "--list", "--keep", "--output", "--instructions", "--against"):
+    for name in ("quick", "only", "list", "keep", "output", "instructions", "against", "page", "history"):
+        word = f"--{name}"
         assert word in options
         assert word in text
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
 import sbformat
+from benchmarks import page
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT
 
 if TYPE_CHECKING:
@@ -75,14 +76,6 @@ def count_vectors(step: int = 100) -> str:
     return f"{lines // step * step:,}"
 
 
-def find_speed(row: str, column: int) -> str:
-    """A cell of docs/speed.md, by the beginning of its row: ours is 1, theirs 3, the ratio 4."""
-    (line,) = [
-        line for line in (ROOT / "docs" / "speed.md").read_text("utf-8").splitlines() if line.startswith(f"| {row}")
-    ]
-    return line.strip("|").split("|")[column].strip()
-
-
 def count_optimizer_numbers() -> str:
     """How many numbers Adam keeps for each weight of the bundled agent."""
     archive = sbformat.read(PPO)
@@ -122,24 +115,9 @@ FIGURES: Final = [
         )
     ),
     # measurements in docs/speed.md, which the others quote
-    Figure("README.md", r"takes ([\d.]+) times as long as with torch", lambda: [find_speed("an archive to arrays", 4)]),
-    Figure("README.md", r"first action ([\d.]+) times", lambda: [find_speed("from the start of a process", 4)]),
-    Figure(
-        "docs/comparison.md",
-        r"one archive takes ([\d.]+) times as long as one with torch, and (\d+ MB) instead of (\d+ MB)",
-        lambda: [
-            find_speed("the whole process", 4),
-            *(find_speed("the whole process", at).split(", ")[1] for at in (1, 3)),
-        ],
-    ),
-    Figure(
-        "docs/tutorials/run-without-torch.md",
-        r"starts in ([\d.]+ s) with (\d+ MB) of memory, where SB3 takes ([\d.]+ s) and (\d+ MB), "
-        r"and an action takes ([\d.]+ us)",
-        lambda: [
-            *(part for at in (1, 3) for part in find_speed("from the start of a process", at).split(", ")),
-            find_speed("the same, PPO", 1),
-        ],
+    *(
+        Figure(quote.document, quote.pattern, partial(page.find_quotes, quote, (ROOT / page.PAGE).read_text("utf-8")))
+        for quote in page.QUOTES
     ),
     # measurements of files that are not in the repository: all documents say the same
     *(
@@ -263,7 +241,7 @@ UNIT: Final = re.compile(
     r"|requests|tensors|operators|opcodes|results|keys|tests)\b"
 )
 OTHER_TESTS: Final = {
-    "docs/speed.md": "its ratios: test_the_ratios_of_the_speeds_are_those_of_their_rows",
+    "docs/speed.md": "generated: test_the_page_of_speeds_is_that_of_the_results",
     "docs/comparison.md": "its tables: nox -s scanners",
     "docs/ten-million.md": "a calculation, whose numbers of measurements have their commands beside them",
 }
@@ -331,17 +309,5 @@ def test_every_number_with_a_unit_has_a_source() -> None:
     assert found == {(name, figure) for name, figures in UNCHECKED.items() for figure in figures}
 
 
-def test_the_ratios_of_the_speeds_are_those_of_their_rows() -> None:
-    units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "": 1.0}
-    compared = 0
-    ours = ""
-    for line in (ROOT / "docs" / "speed.md").read_text("utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 5:
-            ours = cells[1] or ours  # a row without a name is another rival of the row before
-            times = [re.match(r"([\d.]+) ?(s|ms|us|)(?:,|$)", cell) for cell in (ours, cells[3])]
-            if cells[4].replace(".", "").isdigit() and all(times):
-                first, second = (float(found[1]) * units[found[2]] for found in times if found)
-                assert first / second == pytest.approx(float(cells[4]), rel=0.2), line
-                compared += 1
-    assert compared > 15
+def test_the_page_of_speeds_is_that_of_the_results() -> None:
+    assert (ROOT / page.PAGE).read_text("utf-8") == page.render_page(*page.read_results())

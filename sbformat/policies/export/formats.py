@@ -43,12 +43,14 @@ _JAVASCRIPT: Final = Format(
     "a JavaScript module", "sbformat.policies.javascript.export:export_javascript", ".d.ts", has_all=True,
     draws="predict(observation, { deterministic: false })",
 )  # fmt: skip
+GRAPH: Final = ".json"
+"""The suffix of what :func:`sbformat.export_graph` writes."""
 FORMATS: Final = {
     ".onnx": Format("an ONNX model", "sbformat.policies.onnx:export_onnx", options=("batch", "opset")),
     ".c": Format("C source", "sbformat.policies.c.export:export_c", ".h", ("name",)),
     ".js": _JAVASCRIPT,
     ".mjs": _JAVASCRIPT._replace(beside=".d.mts"),
-    ".json": Format(
+    GRAPH: Format(
         "a graph with its weights", "sbformat.policies.export.lowering:export_graph", ".safetensors", has_all=True
     ),
     ".py": Format(

@@ -46,7 +46,7 @@ from sbformat.policies.export.files import (
     name_inputs,
     write_files,
 )
-from sbformat.policies.export.formats import FORMATS
+from sbformat.policies.export.formats import FORMATS, GRAPH
 from sbformat.policies.export.parts import (
     check_outputs,
     choose_outputs,
@@ -372,9 +372,6 @@ def narrow_array(array: Array) -> Array:
         return np.asarray(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")
 
 
-_SUFFIX: Final = ".json"
-
-
 def export_graph(
     policy: Policy | Archive | SourceLike,
     path: str | os.PathLike[str],
@@ -429,9 +426,9 @@ def export_graph(
 
 
 def _name_weights_file(target: str) -> str:
-    if not target.lower().endswith(_SUFFIX):
-        raise ValueError(f"expected a path that ends in {_SUFFIX}, got {quote(target)}")
-    made = target[: -len(_SUFFIX)] + FORMATS[_SUFFIX].beside
+    if not target.lower().endswith(GRAPH):
+        raise ValueError(f"expected a path that ends in {GRAPH}, got {quote(target)}")
+    made = target[: -len(GRAPH)] + FORMATS[GRAPH].beside
     name = os.path.basename(made)
     if "\\" in name or not name.isprintable():  # a lone surrogate, which is a byte that is not UTF-8, is not printable
         message = f"expected a file name in UTF-8 without backslashes, which the JSON can contain, got {quote(name)}"

@@ -43,7 +43,7 @@ from sbformat.policies.export.files import (
     summarize_origin,
     write_files,
 )
-from sbformat.policies.export.formats import list_outputs
+from sbformat.policies.export.formats import FORMATS, list_outputs
 from sbformat.policies.export.parts import choose_outputs, merge_nodes, refuse_calls
 from sbformat.policies.loading import open_policy
 from sbformat.policies.pytorch.expressions import (
@@ -218,7 +218,7 @@ class Writer:
         fields = [f"    {name}: Tensor  # {self._render(value)}" for name, value in self.tree.fields.items()]
         state = "Tensor" if self.is_single_state else f"tuple[{', '.join(['Tensor'] * len(self.states))}]"
         return write_part(
-            "module", self.facts | facts, title=title, weights=write_string(f"{stem}.safetensors"),
+            "module", self.facts | facts, title=title, weights=write_string(f"{stem}{FORMATS['.py'].beside}"),
             names=", ".join(self.states), state=state, outputs="\n".join(fields), classes=text.removesuffix("\n\n"),
         )  # fmt: skip
 

@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from copy import copy
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
@@ -103,9 +101,9 @@ def contains_tags(source: Source) -> bool:
 
 def iter_python_tags(source: Source) -> Iterator[Tag]:
     """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one."""
-    openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
+    openings = [*_OPENINGS]
     pairs: set[tuple[str, str]] = set()
-    finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
+    finder, lines, seen = _FINDER, _Lines(source), set[bytes]()
     data, read, is_cut, directives = memoryview(b""), 0, False, 0
     for piece in iter_views(source, 0, source.size):
         data = memoryview(bytes(data[-_OVERLAP:]) + piece) if read else piece
@@ -120,6 +118,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 continue
             pairs.add(pair)
             if pair == _TOO_LONG or len(openings) == MAX_OPENINGS:
+                from copy import copy
+
                 is_cut = True
                 yield Tag("", copy(lines).count_to(directive.start(), data))
             else:
@@ -139,7 +139,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 seen.add(text)
             for name in filter(None, (opening.read_name(text) for opening in openings)):
                 yield Tag(name, lines.count_to(found.start(), data))
-        lines.end_piece(end, data)
+        if read < source.size:
+            lines.end_piece(end, data)
 
 
 class _Opening:
@@ -168,7 +169,7 @@ class _Opening:
         found = self._regex.match(text)
         if found is None or not (suffix := _decode(found[1])):
             return ""
-        return self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
+        return self._start + _unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
 
 
 def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
@@ -176,11 +177,22 @@ def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
     return re.compile("|".join(opening.pattern for opening in openings).encode())
 
 
+def _unquote(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+_OPENINGS: Final = (_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", ""))
+"""The openings of a file without a directive."""
+_FINDER: Final = _compile_finder(_OPENINGS)
+
+
 def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
     """Return the handle and the prefix of a directive whose tags may name Python objects; None for others."""
     if len(found["rest"]) >= LONGEST:
         return _TOO_LONG
-    prefix = unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
+    prefix = _unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
     is_python = prefix and (prefix.startswith(NAMESPACE) or NAMESPACE.startswith(prefix))
     return (_decode(found["handle"]), prefix) if is_python else None
 

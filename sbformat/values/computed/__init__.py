@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Value
-from sbformat.values.computed.arithmetic import NotUnderstoodError
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]
 
@@ -70,6 +69,7 @@ def examine(function: object) -> Understanding:
     :param function: as for :func:`understand`
     """
     from sbformat.values.computed.analysis import analyze
+    from sbformat.values.computed.arithmetic import NotUnderstoodError
 
     while isinstance(function, FloatSchedule):
         function = function.schedule
