@@ -1,12 +1,15 @@
-"""Catalogue 10,000 archives: by one process, by two, and by a Dask cluster of which a worker is killed.
+"""Catalogue 10,000 archives: by one process, by two, and by a Dask cluster of which a worker is killed; and search it.
 
 The archives are made of one of the repository; gamma and seed differ. It takes ten minutes or more, and runs only when
-it is named. The workers of the cluster need the packages dask and distributed.
+it is named. The workers of the cluster need the packages dask and distributed. Searches are measured by themselves, on
+a table of as many rows, beside DuckDB, which reads the same file and answers the same query.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import math
 import os
 import signal
@@ -18,12 +21,17 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from benchmarks.bench import pair_by_round
 from benchmarks.files import ROOT
 from benchmarks.processes import Failed
-from benchmarks.results import Line
+from benchmarks.results import Line, compare
+from benchmarks.rivals import US
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from benchmarks.bench import Bench
+    from benchmarks.processes import Ran
 
 SOURCE: Final = ROOT / "tests" / "archives" / "ppo-cartpole.zip"
 FOLDERS: Final = 8
@@ -69,11 +77,11 @@ def catalog(bench: Bench) -> list[Line]:
     lines.append(Line(bench.measure, "exponent", "", slope, limit=EXPONENT, note="of seconds, from an eighth to all"))
     alone = cost.content
     cost = run(bench, folders, "two", ["--jobs", "2"])
-    lines.append(describe(bench, "2 processes", FOLDERS * count, cost, note=compare(alone, cost)))
+    lines.append(describe(bench, "2 processes", FOLDERS * count, cost, note=require_same(alone, cost)))
     if importlib.util.find_spec("distributed") is None:
         return [*lines, Line(bench.measure, "Dask", "", None, note="distributed is not installed")]
     cost = run_cluster(bench, folders, seconds=seconds[-1] / 5)
-    lines.append(describe(bench, "Dask, 2 workers, 1 killed", FOLDERS * count, cost, note=compare(alone, cost)))
+    lines.append(describe(bench, "Dask, 2 workers, 1 killed", FOLDERS * count, cost, note=require_same(alone, cost)))
     return lines
 
 
@@ -85,7 +93,7 @@ def describe(bench: Bench, of: str, count: int, cost: Cost, *, note: str = "", l
     return Line(bench.measure, of, "archives/s", count / cost.seconds, our_peak=cost.peaks[0], note=note)
 
 
-def compare(alone: bytes, cost: Cost) -> str:
+def require_same(alone: bytes, cost: Cost) -> str:
     """Return whether a run wrote the same file as one process.
 
     :raises Failed: if it did not
@@ -188,3 +196,83 @@ def kill_later(process: subprocess.Popen[bytes], seconds: float) -> None:
     """Kill a process after some time."""
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
+
+
+# -- searching ----------------------------------------------------------------------------------------
+
+TABLE: Final = """
+import sys
+import sbformat
+from sbformat.catalogue.table_files import find_columns, find_format
+
+source, output, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+(row,) = sbformat.catalog(source)
+rows = [{**row, "source": f"agent_{at:06}.zip", "seed": at, "gamma": 1 - 1 / (at + 2)} for at in range(count)]
+find_format(output).write(output, rows, find_columns(rows))
+"""
+DUCKDB: Final = """
+import csv, sys
+import duckdb
+
+found = duckdb.execute(sys.argv[1])
+writer = csv.writer(sys.stdout, lineterminator="\\n")
+writer.writerow([column[0] for column in found.description])
+writer.writerows(found.fetchall())
+"""
+QUERIES: Final = {
+    "rows": (
+        ("--where", "algorithm = 'PPO' and gamma < 0.999", "--columns", "source,seed,gamma"),
+        "SELECT source, seed, gamma FROM '{}' WHERE algorithm = 'PPO' and gamma < 0.999",
+    ),
+    "groups": (
+        ("--group-by", "algorithm,env", "--columns", "gamma"),
+        "SELECT algorithm, env, count(*), avg(gamma), stddev_samp(gamma), count(gamma) FROM '{}' GROUP BY ALL",
+    ),
+}
+"""Of each query, the options of the command, and the same as SQL."""
+DIGITS: Final = 9
+"""In which results are compared: sums of floating-point numbers depend on their order."""
+
+
+def query(bench: Bench) -> list[Line]:
+    """Return the time of whole processes that search a table, beside DuckDB."""
+    count = FOLDERS * (QUICK if bench.is_quick else PER_FOLDER)
+    lines = []
+    for suffix in (".csv", ".parquet", ".jsonl"):
+        if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+            continue
+        table = Path(bench.folder) / f"table-{count}{suffix}"
+        if not table.exists():
+            subprocess.run([sys.executable, "-c", TABLE, str(SOURCE), str(table), str(count)], cwd=ROOT, check=True)
+        for name, (options, select) in QUERIES.items():
+            commands = {US: bench.sbformat("catalog", str(table), *options, "--format", "csv")}
+            missing = {"duckdb": "not installed"}
+            if importlib.util.find_spec("duckdb") is not None:
+                commands["duckdb"], missing = bench.python(DUCKDB, select.format(table)), {}
+            ran, failed = bench.whole(commands, bench.rounds)
+            require_same_rows(ran)
+            note = f"{count:,} rows: start, the same query on the same file, the same rows printed as CSV"
+            lines += compare(
+                bench.measure, pair_by_round(ran), us=US, of=f"{name} of {suffix}", missing=missing | failed, note=note
+            )
+    return lines
+
+
+def require_same_rows(ran: Mapping[str, list[Ran]]) -> None:
+    """Check that all subjects printed the same values, in the same order.
+
+    :raises Failed: if they did not
+    """
+    printed = [runs[0].output.decode() for runs in ran.values() if runs]
+    tables = [[list(map(read_cell, row)) for row in csv.reader(io.StringIO(text))][1:] for text in printed]
+    if any(table != tables[0] for table in tables):
+        message = "the rows of the subjects differ"
+        raise Failed(message)
+
+
+def read_cell(cell: str) -> float | str:
+    """Return a cell as a number with a few digits, or as text."""
+    try:
+        return float(f"{float(cell):.{DIGITS}g}")
+    except ValueError:
+        return cell

@@ -63,8 +63,10 @@ MEASURES: Final = {
         Measure("c-latency", "one observation with compiled C, beside onnxruntime", exports.c_latency),
         Measure("javascript-latency", "one observation with a JavaScript module in node", exports.javascript_latency),
         Measure("growth", "how the cost grows; draws the plot", measure_growth),
+        Measure("growth-instructions", "how instructions grow, by valgrind", growth.growth_instructions, False),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("catalog", "whole processes: a catalogue of 10,000 archives, also by Dask", catalogue.catalog, False),
+        Measure("catalog-query", "whole processes: searches of a catalogue of 10,000 rows", catalogue.query, False),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),
     )
 }

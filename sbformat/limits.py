@@ -6,8 +6,6 @@ through :meth:`Budget.spend`; a single number is compared by :meth:`Limits.check
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, Literal
 
 from sbformat.errors import LimitError
@@ -251,11 +249,22 @@ class Budget:
         made._spent[_MEMORY] = self._spent.get(_MEMORY, 0)
         return made
 
-    @contextmanager
-    def temporary(self) -> Iterator[None]:
+    def temporary(self) -> "_Temporary":
         """At the end of this block, take back the charges for memory that was kept within it."""
-        before = self._spent.get(_MEMORY, 0)
-        try:
-            yield
-        finally:
-            self._spent[_MEMORY] = before
+        return _Temporary(self._spent)
+
+
+class _Temporary:
+    """A block at the end of which as much memory is kept as before it."""
+
+    __slots__ = ("_before", "_spent")
+
+    def __init__(self, spent: dict[LimitName, int]) -> None:
+        self._spent = spent
+        self._before = spent.get(_MEMORY, 0)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._spent[_MEMORY] = self._before

@@ -20,7 +20,7 @@ from sbformat.io.source import FileSource
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.tree import STORAGE_CLASSES
 from sbformat.pth.file_storage import FileStorage
-from sbformat.pth.values import DTYPES, TensorInfo, contiguous, refuse, refuse_unsupported, storage_itemsize
+from sbformat.pth.values import DTYPES, STORAGE_ITEMSIZES, TensorInfo, contiguous, refuse, refuse_unsupported
 
 if TYPE_CHECKING:
     import os
@@ -111,7 +111,7 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
         except SbformatError as error:
             raise error.within(name) from None
         storage_dtype = torch_name if torch_name in STORAGE_CLASSES else ""
-        numel = (end - begin) // storage_itemsize(storage_dtype)
+        numel = (end - begin) // STORAGE_ITEMSIZES[storage_dtype]
         storage = FileStorage(opened, start + begin, storage_dtype, numel)
         tensors[name] = TensorInfo(torch_name, shape, contiguous(shape), 0, storage)
     return tensors, metadata

@@ -325,14 +325,15 @@ def _read_sqlite(path: str) -> Iterator[Row]:
         names = [column[0] for column in found.description]
         types = dict(database.execute(f"SELECT name, type FROM pragma_table_info('{TABLE}')"))  # noqa: S608
         _require_columns(names, path)
+        numbers = [name for name in names if types.get(name) != _TYPES[str]]
         for line in found:
             row: Row = dict(zip(names, line))
-            for name, value in row.items():
-                kind = types.get(name)
-                if kind == _TYPES[bool] and isinstance(value, int):
-                    row[name] = bool(value)
-                elif kind != _TYPES[str]:
+            for name in numbers:
+                value = row[name]
+                if isinstance(value, str):
                     row[name] = read_number(value)
+                elif isinstance(value, int) and types.get(name) == _TYPES[bool]:
+                    row[name] = bool(value)
             yield row
 
 

@@ -197,13 +197,19 @@ class Spool:
         self._database.execute("BEGIN")
         self._uncommitted, self._committed = 0, time.monotonic()
 
+    def added_rows(self) -> Iterator[Row]:
+        """Yield the rows of all sources in their order, as they were added."""
+        return (json.loads(text) for (text,) in self._database.execute("SELECT row FROM finished ORDER BY position"))
+
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all sources in their order, with the statistics that are beside local ones now."""
         for beside, text in self._database.execute("SELECT beside, row FROM finished ORDER BY position"):
             row: Row = json.loads(text)
+            statistics = row["statistics"]
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
                 update_statistics(row, _read_beside(beside))
-            row["checksum"] = compute_checksum(row)
+            if row["checksum"] is None or row["statistics"] != statistics:
+                row["checksum"] = compute_checksum(row)
             yield row
 
     def failures(self) -> Iterator[Row]:
@@ -305,7 +311,7 @@ def update_catalog(
             reason = ": ".join(failures[0])
             message = f"no source can be read ({reason}): the table is left as it is"
             raise UnsupportedError(message, hint="--force replaces it")
-        columns = find_columns(spool.rows())
+        columns = find_columns(spool.added_rows())
         with new_file(output, overwrite=True) as temporary:
             table.write(os.fspath(temporary), spool.rows(), columns)
     except sqlite3.Error as error:

@@ -21,10 +21,11 @@ The table of records is what :mod:`~sbformat.container.writer` writes by, too. `
 from __future__ import annotations
 
 import re
-from functools import lru_cache, partial
+import struct
+from functools import lru_cache
 from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.constants import (
     CENTRAL_SIGNATURE,
@@ -37,7 +38,7 @@ from sbformat.constants import (
 )
 from sbformat.errors import ContainerError, quote
 from sbformat.immutable import Record
-from sbformat.io.source import is_by_range
+from sbformat.io.source import is_by_range, is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -249,7 +250,7 @@ _CUT_OFF_OR_LONGER: Final = "the file was cut off, or bytes were appended"
 _COPY_AGAIN: Final = "download or copy the file again"
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
-_TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
+_FLAGS_REFUSED: Final = ~_FLAGS_ALLOWED
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry, which some readers use
 _MODE_TYPE: Final = 0o170000
 
@@ -258,7 +259,20 @@ _LOCAL_SIZE: Final = LOCAL.size
 _EXTRA_SIZE: Final = EXTRA.size
 _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
 
-_entry: Final = partial(tuple.__new__, Entry)  # takes half the time of Entry(...), once for each record
+_READ_CENTRAL: Final = Struct("<I4x2H4x3I4H2x2I").unpack_from
+"""Reads of CENTRAL: signature; flags, method; CRC, compressed size, size; sizes of name, extras and comment, disk;
+external attributes, offset of the local header. Fields that no check needs would cost an object for each record."""
+_READ_LOCAL: Final = Struct("<I2x2H4x3I2H").unpack_from
+"""Reads of LOCAL: signature; flags, method; CRC, compressed size, size; sizes of name and extras."""
+_READ_EXTRA: Final = EXTRA.unpack_from
+_CENTRAL_NUMBER: Final = int.from_bytes(CENTRAL_SIGNATURE, "little")
+_LOCAL_NUMBER: Final = int.from_bytes(LOCAL_SIGNATURE, "little")
+_DESCRIPTOR_NUMBER: Final = int.from_bytes(DESCRIPTOR_SIGNATURE, "little")
+_READ_DESCRIPTOR: Final = Struct("<4I").unpack_from
+_READ_DESCRIPTOR64: Final = Struct("<2I2Q").unpack_from
+
+_ONE_DIGIT: Final = 2**30 - 1  # the largest integer that CPython compares fast
+_new: Final = tuple.__new__  # takes half the time of calling the class, once for each record
 
 NOT_READ: Final = -1  # the offset of the bytes of a member whose local header was not read
 
@@ -280,7 +294,8 @@ class Layout(Record):
 
     def read_header(self, name: str) -> None:
         """Read the local header of a member, and check it against its record in the directory."""
-        self.entries[name] = _match_local(self.source, *self.unread[name])
+        record, following = self.unread[name]
+        (self.entries[name],) = _match_local(self.source, [record], [following])
         del self.unread[name]
 
     def read_headers(self) -> None:
@@ -303,8 +318,7 @@ def _read_directory(source: Source, budget: Budget, entry_limit: LimitName) -> t
     head = bytes(source.view(0, min(4, size)))
     if head != LOCAL_SIGNATURE:
         _refuse("expected a zip, which starts with a local header" if size else "the file is empty", 0)
-    end = _find_end(source)
-    _, disk, start_disk, count_here, count, length, start, _ = END.unpack(source.view(end, END.size))
+    end, (_, disk, start_disk, count_here, count, length, start, _) = _find_end(source)
     if disk or start_disk:
         _refuse(f"expected a zip on one disk, got disk numbers {disk} and {start_disk}", end)
     if count_here != count:
@@ -319,8 +333,10 @@ def _read_directory(source: Source, budget: Budget, entry_limit: LimitName) -> t
     return _read_central(bytes(source.view(start, length)), count, start), start
 
 
-def _find_end(source: Source) -> int:
-    """Return the position of the end record: its signature is the last one in the file, and its comment ends the file.
+def _find_end(source: Source) -> tuple[int, tuple[Any, ...]]:
+    """Return the position and the fields of the end record.
+
+    Its signature is the last one in the file, and its comment ends the file.
 
     The comment must not contain a signature (FORMAT.md 2.1); so an earlier signature, as every inner zip has one, is
     never taken for the end record.
@@ -329,19 +345,19 @@ def _find_end(source: Source) -> int:
     at = size - END.size
     if at < 0:
         _refuse(f"{_CUT_OFF}: expected a zip of at least {END.size} bytes, got {size}", size, hint=_COPY_AGAIN)
-    if bytes(source.view(at, 4)) == END_SIGNATURE:
-        last = at
-    else:
+    last = at
+    record = END.unpack(source.view(at, END.size))
+    if record[0] != END_SIGNATURE:
         start = max(0, at - _LARGEST_COMMENT)
         found = bytes(source.view(start, size - start)).rfind(END_SIGNATURE)
         last = start + found
         if found < 0 or last > at:
             _refuse(f"the end of the zip is missing: {_CUT_OFF_OR_LONGER}", size, hint=_COPY_AGAIN)
-    comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
-    if last + END.size + comment_size != size:
+        record = END.unpack(source.view(last, END.size))
+    if last + END.size + record[-1] != size:
         message = f"the zip does not end with its last end record: {_CUT_OFF_OR_LONGER}"
         _refuse(message, last, hint=_COPY_AGAIN)
-    return last
+    return last, record
 
 
 def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) -> tuple[int, int, int, int]:
@@ -383,26 +399,26 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
     at = 0
     size = len(directory)
     for _ in range(count):
-        if size - at < _CENTRAL_SIZE:
+        try:
+            (
+                signature, flags, method, crc, compressed, inflated, name_size, extra_size, comment_size, disk,
+                attributes, offset,
+            ) = _READ_CENTRAL(directory, at)  # fmt: skip
+        except struct.error:
             _refuse(f"expected {count} records in the directory, got {len(records)} and {size - at} bytes", start + at)
-        (
-            signature, _, _, flags, method, _, _, crc, compressed, inflated,
-            name_size, extra_size, comment_size, disk, _, attributes, offset,
-        ) = CENTRAL.unpack_from(directory, at)  # fmt: skip
-        if signature != CENTRAL_SIGNATURE:
-            _refuse(f"expected the signature of a directory record, got {bytes(signature)!r}", start + at)
+        if signature != _CENTRAL_NUMBER:
+            _refuse(f"expected the signature of a directory record, got {directory[at : at + 4]!r}", start + at)
         name_at = at + _CENTRAL_SIZE
         extra_at = name_at + name_size
         following = extra_at + extra_size + comment_size
         if following > size:
             _refuse(f"expected a record of {following - at} bytes, got {size - at}: the directory ends", start + at)
         name = directory[name_at:extra_at]
-        zip64 = None
-        if extra_size:
+        if extra_size or compressed > _ONE_DIGIT or inflated > _ONE_DIGIT or offset > _ONE_DIGIT:
             zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
-        if zip64 is not None or MAX32 in (compressed, inflated, offset):
-            inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
-        if flags & ~_FLAGS_ALLOWED or disk or method or compressed != inflated:
+            if zip64 is not None or MAX32 in (compressed, inflated, offset):
+                inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
+        if flags & _FLAGS_REFUSED or disk or method or compressed != inflated:
             _check_central(flags, method, disk, compressed, inflated, start + at)
         if attributes:
             _check_kind(name, attributes, start + at)
@@ -479,28 +495,30 @@ def _match_local_headers(source: Source, records: list[_Central], stop: int) -> 
     if boundaries[0] != 0:
         _refuse(f"expected the first local header at byte 0, got {boundaries[0]}", boundaries[0])
     boundaries.append(stop)
-    found: list[Entry] = []
     unread: dict[str, Unread] = {}
     if is_by_range(source):
         following = dict(pairwise(boundaries))
+        found = []
         for record in records:
             raw_name, offset, stored, inflated, crc, method, _ = record
             # what the directory alone shows: the name, and that the member and a header fit between its neighbours
             _check_overhead(record, following[offset])
             name = _check_member_name(raw_name, offset, stored, inflated)
             unread[name] = record, following[offset]
-            found.append(_entry((name, offset, NOT_READ, stored, inflated, crc, method)))
+            found.append(_new(Entry, (name, offset, NOT_READ, stored, inflated, crc, method)))
     elif boundaries[:-1] == offsets:
-        found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
-    else:  # read in the order of the file, which may be on disk
+        found = _match_local(source, records, boundaries[1:])
+    else:  # read in the order of the file, which may be on the disk
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        matched = [(index, _match_local(source, records[index], end)) for index, end in zip(order, boundaries[1:])]
-        found = [entry for _, entry in sorted(matched)]
-    entries: dict[str, Entry] = {}
-    for entry in found:
-        if entry.name in entries:
-            _refuse(f"there are two members named {quote(entry.name)}", entry.offset)
-        entries[entry.name] = entry
+        matched = _match_local(source, [records[index] for index in order], boundaries[1:])
+        found = [entry for _, entry in sorted(zip(order, matched))]
+    entries = {entry[0]: entry for entry in found}
+    if len(entries) != len(found):
+        seen: set[str] = set()
+        for name, offset, *_ in found:
+            if name in seen:
+                _refuse(f"there are two members named {quote(name)}", offset)
+            seen.add(name)
     return Layout(source, entries, unread)
 
 
@@ -517,57 +535,78 @@ def _check_overhead(record: _Central, following: int) -> int:
 
 
 def _check_member_name(raw_name: bytes, offset: int, stored: int, inflated: int) -> str:
-    name = check_name(raw_name, offset)
-    if (inflated or stored) and name[-1] == "/":
+    try:
+        name = _decode_name(raw_name)
+    except ContainerError as error:
+        error.offset = offset
+        raise
+    if name[-1] == "/" and (inflated or stored):
         _refuse(f"expected the folder {quote(name)} to be empty, got {inflated} bytes", offset)
     return name
 
 
-def _match_local(source: Source, record: _Central, following: int) -> Entry:
-    """Check one local header against its record; the member must end at ``following``, where the next header starts."""
-    raw_name, offset, stored, inflated, crc, method, flags = record
-    overhead = _check_overhead(record, following)
-    head = bytes(source.view(offset, overhead))
-    (
-        signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated, name_size, extra_size,
-    ) = LOCAL.unpack_from(head)  # fmt: skip
-    extra_at = _LOCAL_SIZE + name_size
-    data_at = extra_at + extra_size
-    if (
-        signature != LOCAL_SIGNATURE
-        or data_at > overhead
-        or head[_LOCAL_SIZE:extra_at] != raw_name
-        or local_flags != flags
-        or local_method != method
-    ):
-        _refuse(f"the local header of {_quote_name(record)} is missing or differs from the directory", offset)
-    if (
-        extra_size
-        and not (  # fast path: torch pads nearly every record with one field of this kind
-            extra_size >= _EXTRA_SIZE
-            and head[extra_at : extra_at + 2] == _TORCH_PADDING
-            and head[extra_at + 2] | head[extra_at + 3] << 8 == extra_size - _EXTRA_SIZE
-        )
-    ):
-        zip64 = _read_extras(head[extra_at:data_at], raw_name, offset + extra_at)
-        if zip64 is not None:
-            local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
-    described = flags & FLAG_DESCRIPTOR
-    if (local_crc != crc or local_stored != stored or local_inflated != inflated) and not (
-        described and local_crc in (crc, 0) and local_stored in (stored, 0) and local_inflated in (inflated, 0)
-    ):
-        _refuse(f"the local header of {_quote_name(record)} differs from the directory in CRC or sizes", offset)
-    trailer = overhead - data_at
-    if described:
-        layout = DESCRIPTOR if trailer == _DESCRIPTOR_SIZE and stored <= MAX32 >= inflated else DESCRIPTOR64
-        if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, crc, stored, inflated):
-            message = f"expected a data descriptor after {_quote_name(record)} that equals the directory"
-            _refuse(message, following - trailer)
-    elif trailer:
-        message = f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes"
-        _refuse(message, following - trailer)
-    name = _check_member_name(raw_name, offset, stored, inflated)
-    return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
+def _match_local(source: Source, records: list[_Central], ends: list[int]) -> list[Entry]:  # noqa: C901 -- a call for each check would take half as long again
+    """Check local headers against their records.
+
+    :param ends: where each member must end: at the next header, or at the directory
+    """
+    whole = source.view(0, source.size) if is_in_memory(source) else None
+    found: list[Entry] = []
+    for record, following in zip(records, ends):
+        raw_name, offset, stored, inflated, crc, method, flags = record
+        overhead = following - offset - stored
+        if overhead < _LOCAL_SIZE or overhead > _LARGEST_OVERHEAD:
+            _check_overhead(record, following)
+        data, at = whole, offset
+        if data is None:
+            data, at = source.view(offset, overhead), 0
+        (
+            signature, local_flags, local_method, local_crc, local_stored, local_inflated, name_size, extra_size,
+        ) = _READ_LOCAL(data, at)  # fmt: skip
+        name_at = at + _LOCAL_SIZE
+        extra_at = name_at + name_size
+        trailer = at + overhead - extra_at - extra_size
+        if (
+            signature != _LOCAL_NUMBER
+            or trailer < 0
+            or data[name_at:extra_at].tobytes() != raw_name
+            or local_flags != flags
+            or local_method != method
+        ):
+            _refuse(f"the local header of {_quote_name(record)} is missing or differs from the directory", offset)
+        if extra_size:
+            kind, size = _READ_EXTRA(data, extra_at) if extra_size >= _EXTRA_SIZE else (0, 0)
+            if kind != EXTRA_TORCH_PADDING or size != extra_size - _EXTRA_SIZE:  # torch pads nearly every record so
+                extras = data[extra_at : extra_at + extra_size].tobytes()
+                zip64 = _read_extras(extras, raw_name, offset + extra_at - at)
+                if zip64 is not None:
+                    local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
+        described = flags & FLAG_DESCRIPTOR
+        if (local_crc != crc or local_stored != stored or local_inflated != inflated) and not (
+            described
+            and (not local_crc or local_crc == crc)
+            and (not local_stored or local_stored == stored)
+            and (not local_inflated or local_inflated == inflated)
+        ):
+            _refuse(f"the local header of {_quote_name(record)} differs from the directory in CRC or sizes", offset)
+        if described:
+            at = following - trailer
+            if whole is None:
+                data, at = source.view(at, trailer), 0
+            fields: tuple[int, ...] = ()
+            if trailer == _DESCRIPTOR_SIZE:
+                fields = _READ_DESCRIPTOR(data, at)
+            elif trailer == DESCRIPTOR64.size:
+                fields = _READ_DESCRIPTOR64(data, at)
+            if fields != (_DESCRIPTOR_NUMBER, crc, stored, inflated):
+                message = f"expected a data descriptor after {_quote_name(record)} that equals the directory"
+                _refuse(message, following - trailer)
+        elif trailer:
+            expected = f"expected the next header or the directory after {_quote_name(record)}"
+            _refuse(f"{expected}, got {trailer} other bytes", following - trailer)
+        name = _check_member_name(raw_name, offset, stored, inflated)
+        found.append(_new(Entry, (name, offset, following - stored - trailer, stored, inflated, crc, method)))
+    return found
 
 
 def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:

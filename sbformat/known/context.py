@@ -166,7 +166,7 @@ class NodeContext:
                 kind = self.setters if row.role in _STATE_SETTERS else self.fillers
                 kind.setdefault(id(node.args[0]), []).append(node)  # type: ignore[index]
             self._has_code = self._has_code or "by value" in row.uses
-            if find_maker(node) in _GLOBALS_ARGUMENT:
+            if (row.role or find_maker(node)) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:
@@ -258,8 +258,6 @@ class NodeContext:
 
     def state_setters(self, node: Call) -> list[Call]:
         """Return the calls of cloudpickle that set the state of a function or class."""
-        if not self.setters and not self.fillers:
-            return []
         return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
 
     # -- the record -----------------------------------------------------------------------------------

@@ -224,7 +224,11 @@ def dtype_code(value: object) -> str:
     code = call.args[0]
     if code not in ITEM_SIZES:
         _refuse(f"the numpy dtype {quote(code)} is not a plain number", UnsupportedError)
-    state = _dtype_state(call)
+    return _plain_code(code, _dtype_state(call))
+
+
+def _plain_code(code: str, state: tuple[Any, ...] | None) -> str:
+    """Return the code of a dtype of numbers with its byte order."""
     if state is not None and not any(_is_exactly(state[2:], plain) for plain in _PLAIN_STATES):
         _refuse("a numpy dtype has fields or an unknown state")
     order = "|" if state is None else _BYTE_ORDERS[state[1]]
@@ -235,7 +239,7 @@ def dtype_code(value: object) -> str:
 
 def _dtype_call(value: object) -> _Reduced:
     """Return the call of a dtype; the first of its arguments is its code."""
-    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+    if not (_is_reduced(value) and value.func.pair == NUMPY_DTYPE):
         _refuse("expected the dtype of a numpy value, got another value")
     args = value.args
     if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
@@ -268,7 +272,7 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     call = _dtype_call(value)
     code, state = call.args[0], _dtype_state(call)
     if code in ITEM_SIZES:
-        return dtype_code(value), ()
+        return _plain_code(code, state), ()
     if not re.fullmatch("[USV][0-9]{1,9}", code):
         _refuse(f"the numpy dtype {quote(code)} is neither a number nor text", UnsupportedError)
     size = item_size(f"|{code}")
@@ -345,7 +349,7 @@ def is_object_array(call: Call) -> bool:
 
 def is_object_dtype(value: object) -> bool:
     """Return whether a call creates the dtype of Python objects."""
-    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+    if not (_is_reduced(value) and value.func.pair == NUMPY_DTYPE):
         return False
     call = _dtype_call(value)
     code: str = call.args[0]

@@ -239,7 +239,7 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
     :param kinds: the types to yield: :data:`WALKED`, or more
     """
     seen = set() if seen is None else seen
-    todo = [root] if type(root) in kinds else []
+    todo: list[Any] = [root] if type(root) in kinds else []
     while todo:
         value = todo.pop()
         if id(value) in seen:
@@ -247,8 +247,16 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
         seen.add(id(value))
         yield value
         kind = type(value)
-        parts: Any = value if kind is tuple or kind is list else children(value)
-        todo += [part for part in reversed(parts) if type(part) in kinds]
+        if kind is tuple or kind is list:
+            parts = value
+        elif kind is Call and not value.updates:
+            parts = (value.func, value.args, value.kwargs)
+        elif kind is Global and not value.updates:
+            continue
+        else:
+            parts = children(value)
+        if not kinds.isdisjoint(map(type, parts)):
+            todo += [part for part in reversed(parts) if type(part) in kinds]
 
 
 def children(value: object) -> Sequence[object]:

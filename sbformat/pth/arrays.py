@@ -42,7 +42,6 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     row.name: np.dtype(row.numpy) for row in DTYPES.values() if row.is_in_numpy
 }
 _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
-_VERSION_KEYS: Final = {"version"}
 _FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")  # for numpy's iterator to yield items in chunks
 
 Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
@@ -266,7 +265,8 @@ def _copied_metadata(metadata: Any) -> Any:
         return _nested(metadata, {}) if type(metadata) in _CONTAINERS else metadata
     copied = metadata.copy()
     for module, facts in metadata.items():
-        if type(facts) is not dict or facts.keys() != _VERSION_KEYS or type(facts["version"]) in _CONTAINERS:
+        # one item that is a version, and no container: () is one
+        if type(facts) is not dict or len(facts) != 1 or type(facts.get("version", ())) in _CONTAINERS:
             return _nested(metadata, {})
         copied[module] = facts.copy()
     return copied

@@ -37,6 +37,16 @@ def _whole(storage: Storage) -> Storage:
     return storage.part_of[0] if storage.part_of else storage
 
 
+def _dtype_of(cls: object) -> str:
+    """Return the dtype of the elements of a storage class."""
+    dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
+    if dtype is None:
+        if type(cls) is Global and cls.pair in PACKED_STORAGES and not cls.updates:
+            refuse_unsupported(f"{quote(cls)} has several items in a byte, which numpy cannot represent")
+        refuse(f"{quote(cls)} is not a known storage class")
+    return dtype
+
+
 def is_class_id(reference: Persistent) -> bool:
     """Return whether a persistent id is a class of modules: ``("module", class, file, source)``, in a legacy stream."""
     parts = reference.id
@@ -51,9 +61,8 @@ class DecodeContext:
     """
 
     __slots__ = (
-        "_kept", "_open_storage", "_storages", "_takes_modules", "budget", "copied", "expanded", "height", "heights",
-        "id_items", "items",
-        "limits", "ordered_dict", "states", "tensors",
+        "_class", "_dtype", "_kept", "_open_storage", "_storages", "_takes_modules", "budget", "copied", "expanded",
+        "height", "heights", "id_items", "items", "limits", "ordered_dict", "rank", "states", "tensors",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +70,7 @@ class DecodeContext:
     ) -> None:
         self.budget = budget
         self.limits = budget.limits
+        self.rank = budget.limits.tensor_rank
         self.id_items = id_items
         self.tensors = 0
         self.copied = 0
@@ -77,6 +87,8 @@ class DecodeContext:
         self._kept: set[int] = set()
         self.ordered_dict: Global | None = None
         """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""
+        self._class: object = self  # of the last storage: as a rule, all storages share this node
+        self._dtype = ""  # of that class
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
         self._takes_modules = takes_modules
@@ -122,13 +134,15 @@ class DecodeContext:
         parts = reference.id
         if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
             return self._other_id(parts)
-        _, cls, key, location, numel = parts if self.id_items == 5 else parts[:5]
-        view = parts[5] if self.id_items == 6 else None
-        dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
-        if dtype is None:
-            if type(cls) is Global and cls.pair in PACKED_STORAGES and not cls.updates:
-                refuse_unsupported(f"{quote(cls)} has several items in a byte, which numpy cannot represent")
-            refuse(f"{quote(cls)} is not a known storage class")
+        view = None
+        if self.id_items == 5:
+            _, cls, key, location, numel = parts
+        else:
+            _, cls, key, location, numel, view = parts
+        if cls is not self._class:
+            self._dtype = _dtype_of(cls)
+            self._class = cls
+        dtype = self._dtype
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
             message = "expected two texts and an integer >= 0 as key, location and size of a persistent id"
             refuse(f"{message}, got other values")
@@ -160,8 +174,7 @@ class DecodeContext:
         Tensors may share storages, but copies of all tensors must not be much larger than the file.
         """
         self.budget.spend("tensors", self.tensors)
-        roots = {storage.key: storage for storage in map(_whole, self._storages.values())}
-        stored = sum(storage.nbytes for storage in roots.values())
+        stored = sum({storage.key: storage.nbytes for storage in map(_whole, self._storages.values())}.values())
         excess = max(self.expanded, self.items - _ALL_TIMES_STORAGES * stored)
         if excess > 0:
             self.budget.spend("expanded_items", excess)

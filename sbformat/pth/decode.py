@@ -68,7 +68,15 @@ from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.context import INT64, DecodeContext, role_of
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, refuse_unsupported, storage_itemsize
+from sbformat.pth.values import (
+    PLAIN,
+    STORAGE_ITEMSIZES,
+    OnUnknown,
+    Storage,
+    check_keys,
+    refuse,
+    refuse_unsupported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,6 +112,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
     frames = [frame]
     plain = PLAIN
     deepest = context.limits.value_depth
+    room = deepest  # how many levels of containers the value of a part may have
     longest_key = context.limits.tensor_name_bytes // 4  # in characters: so many take at most four times the bytes
     func: object = None
     make = None  # the function for the name of the last call: nearly all tensors have the same name
@@ -114,7 +123,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
             kind = type(node)
             if kind in plain:  # most parts: keys' values, numbers of parameter groups
                 continue
-            is_shared = id(node) in shared
+            is_shared = shared and id(node) in shared
             if is_shared and id(node) in done:
                 value, height = done[id(node)]
             else:
@@ -145,17 +154,19 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
                     context.budget.spend("value_depth", len(frames))
                     frames.append(value)
                     frame = value
+                    room -= 1
                     break
                 if is_shared:
                     done[id(node)] = value, height
             parts[at] = value
             if height:
-                if len(frames) + height - 1 > deepest:
-                    context.budget.spend("value_depth", len(frames) + height - 1)
+                if height > room:
+                    context.budget.spend("value_depth", deepest - room + height)
                 if frame.height <= height:
                     frame.height = height + 1
         else:
             frames.pop()
+            room += 1
             if not frames:
                 context.check_totals()
                 return parts[0]
@@ -386,7 +397,7 @@ class _Storages:
         known = self._facts.setdefault(key, (dtype, numel, location))
         if known != (dtype, numel, location):
             refuse(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations")
-        itemsize = storage_itemsize(dtype)
+        itemsize = STORAGE_ITEMSIZES[dtype]
         root = self._roots.get(key)
         if root is None:
             root = self._roots[key] = Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
@@ -413,7 +424,7 @@ class _Storages:
             if count != numel or count >= INT64:
                 message = f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}"
                 _refuse_legacy(message, cursor)
-            nbytes = numel * storage_itemsize(dtype)
+            nbytes = numel * STORAGE_ITEMSIZES[dtype]
             self._runs[key] = memoryview(cursor.take(nbytes, f"the storage {quote(key)}"))
         if cursor.left:
             _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor)
@@ -547,19 +558,16 @@ def open_zip(
         record = records.get(name)
         if record is None:
             refuse(f"the storage {quote(key)} has no record")
-        facts = key, dtype, numel, location, byte_order
+        _, _, _, _, size, _, method = record
         storage: Storage
-        if is_plain and record.method == STORED:  # nearly always: the slower question is not asked
-            storage = Storage(*facts, load, name)
-        elif container.is_inflated(name):
-            storage = InflatedStorage(*facts, container, name)
-        elif container.is_in_memory:
-            storage = Storage(*facts, load, name)
+        if (is_plain and method == STORED) or (container.is_in_memory and not container.is_inflated(name)):
+            storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
-            storage = RecordStorage(*facts, container, name)
-        if storage.nbytes != record.size:
-            itemsize = storage_itemsize(dtype)
-            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
+            kind = InflatedStorage if container.is_inflated(name) else RecordStorage
+            storage = kind(key, dtype, numel, location, byte_order, container, name)
+        if storage.nbytes != size:
+            itemsize = STORAGE_ITEMSIZES[dtype]
+            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {size}")
         return storage
 
     with _named(pickle_name):

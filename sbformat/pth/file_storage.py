@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.container.layout import STORED
 from sbformat.io.source import iter_views, slice_source
-from sbformat.pth.values import Storage, check_bools, cut, storage_itemsize
+from sbformat.pth.values import STORAGE_ITEMSIZES, Storage, check_bools, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ class FileStorage(Storage):
     is_kept = False
 
     def __init__(self, source: Source, start: int, dtype: str, numel: int) -> None:
-        part = slice_source(source, start, numel * storage_itemsize(dtype))
+        part = slice_source(source, start, numel * STORAGE_ITEMSIZES[dtype])
 
         def load(_: str) -> memoryview:  # a method would refer to this storage, and so keep the file
             whole = part.view(0, part.size)

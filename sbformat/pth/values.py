@@ -63,12 +63,8 @@ QUANTIZED: Final = frozenset({
 })  # fmt: skip
 
 
-def storage_itemsize(dtype: str) -> int:
-    """Return the bytes of an element of a storage.
-
-    :param dtype: torch's name, or ``""`` for an untyped storage, whose elements are bytes
-    """
-    return DTYPES[dtype].itemsize if dtype else 1
+STORAGE_ITEMSIZES: Final = {"": 1, **{row.name: row.itemsize for row in DTYPES.values()}}
+"""The bytes of an element of a storage, by its dtype; ``""`` is an untyped storage, whose elements are bytes."""
 
 
 def segment(key: object) -> str:
@@ -141,7 +137,7 @@ class Storage:
         self.numel = numel
         self.location = location
         self.byte_order = byte_order
-        self.nbytes = numel * storage_itemsize(dtype)
+        self.nbytes = numel * STORAGE_ITEMSIZES[dtype]
         self._load = load
         self._where = where
         self._bytes: memoryview | None = None

@@ -19,7 +19,7 @@ from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
 
@@ -27,6 +27,20 @@ _DEFINITIONS: Final = "#/$defs/"
 USUAL: Final = "Usual"
 """The definition of ranges that the library does not check: what violates it is a warning."""
 _PACKAGE: Final = Path(__file__).parent.parent
+
+
+_BOUNDS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+_ANNOTATIONS: Final = frozenset({"title", "description", "examples", "default"})
+_RESTRICTING: Final[Mapping[Any, set[str]]] = {
+    "null": set(),
+    "boolean": set(),
+    "integer": {*_BOUNDS},
+    "number": {"multipleOf", *_BOUNDS},
+    "string": {"pattern"},
+    "array": {"items", "prefixItems", "minItems", "maxItems"},
+    "object": {"properties", "required"},
+}
+"""The keywords that restrict values of a type, and no others."""
 
 
 class DataSchema(Record):
@@ -133,19 +147,81 @@ def choose_schema_of_data(data: Mapping[str, Any]) -> tuple[DataSchema, str | No
     return SB3, infer(data).name
 
 
-_VALIDATORS: dict[tuple[str, str], tuple[Any, frozenset[str]]] = {}
+class _Rule(Record):
+    """What a schema requires of the value of a key."""
+
+    key: str
+    schema: dict[str, Any]
+    """As in the file, for messages."""
+    validator: Any
+    """Of an equivalent schema that takes less time."""
+    takes_serialized: bool
+    """Whether every serialized value is allowed."""
+
+    def iter_errors(self, value: Any) -> Iterator[Any]:
+        """Yield the errors of jsonschema for a value."""
+        if isinstance(value, Serialized):
+            if self.takes_serialized:
+                return
+            value = value.to_json()
+        if not self.validator.is_valid(value):
+            yield from _validator_class()(self.schema).iter_errors(value)
 
 
-def make_validator(schema: DataSchema, algorithm: str | None) -> tuple[Any, frozenset[str]]:
-    """Return the validator for an algorithm, and the keys that its schema knows."""
+@cache
+def make_rules(schema: str, definition: str) -> tuple[tuple[_Rule, ...], frozenset[str]]:
+    """Return a rule for each key of a definition, and those keys.
+
+    Each key has a validator of its own, because jsonschema makes one whenever it descends into a part of a schema.
+    """
+    definitions = _definitions(schema)
+    made: dict[int, tuple[Any, bool]] = {}
+    rules = []
+    for key, part in _list_keys(definitions[definition]):
+        if id(part) not in made:
+            alternatives = list(_list_alternatives(part))
+            takes_serialized = any(alternative is definitions["Serialized"] for alternative in alternatives)
+            made[id(part)] = _validator_class()(_merge_alternatives(alternatives) or part), takes_serialized
+        rules.append(_Rule(key, part, *made[id(part)]))
+    return tuple(rules), frozenset(rule.key for rule in rules)
+
+
+def _find_rules(schema: DataSchema, algorithm: str | None) -> tuple[tuple[_Rule, ...], frozenset[str]]:
+    """Return the same for an algorithm; where the schema does not have it, for what all algorithms share."""
     name = algorithm or schema.root
-    if (schema.name, name) not in _VALIDATORS:
-        definitions = _definitions(schema.name)
-        if name not in definitions:
-            name = schema.root
-        known = frozenset(_known_keys(definitions[name]))
-        _VALIDATORS[schema.name, name] = _validator_class()(definitions[name]), known
-    return _VALIDATORS[schema.name, name]
+    return make_rules(schema.name, name if name in _definitions(schema.name) else schema.root)
+
+
+def _list_keys(definition: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys of a definition with their schemas, those of the definitions that it extends first."""
+    for parent in definition.get("allOf", ()):
+        yield from _list_keys(parent)
+    yield from definition.get("properties", {}).items()
+
+
+def _list_alternatives(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the schemas of which a value has to fit one; the schema itself if it is the only one."""
+    if schema.keys() - _ANNOTATIONS == {"anyOf"}:
+        for part in schema["anyOf"]:
+            yield from _list_alternatives(part)
+    else:
+        yield schema
+
+
+def _merge_alternatives(alternatives: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return one schema that is equivalent to alternatives for different types; None if they are not.
+
+    A value of one of the types can only fit that alternative, and the keywords of the others do not restrict it.
+    """
+    types = [alternative.get("type") for alternative in alternatives]
+    merged: dict[str, Any] = {"type": types}
+    for name, alternative in zip(types, alternatives):
+        keywords = alternative.keys() - _ANNOTATIONS - {"type"}
+        if name not in _RESTRICTING or keywords - _RESTRICTING[name]:
+            return None
+        merged.update({keyword: alternative[keyword] for keyword in keywords})
+    is_disjoint = len(set(types)) == len(types) and not {"number", "integer"}.issubset(types)
+    return merged if is_disjoint else None
 
 
 @cache
@@ -186,31 +262,18 @@ def _validator_class() -> Any:
     return validators.extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
 
 
-def _known_keys(definition: dict[str, Any]) -> Iterator[str]:
-    yield from definition.get("properties", ())
-    for parent in definition.get("allOf", ()):
-        yield from _known_keys(parent)
-
-
 def make_integer(key: str, value: Any, algorithm: str | None) -> Any:
     """Return a whole float as an integer if the schema of SB3 has an integer for its key; anything else unchanged."""
     if type(value) is not float or not value.is_integer():
         return value
-    validators = [make_validator(SB3, name)[0] for name in (algorithm, USUAL)]
-    is_wrong, would_be = (
-        any(
-            error.absolute_path and error.absolute_path[0] == key
-            for validator in validators
-            for error in validator.iter_errors({key: number})
-        )
-        for number in (value, int(value))
-    )
+    rules = [rule for name in (algorithm, USUAL) for rule in _find_rules(SB3, name)[0] if rule.key == key]
+    is_wrong, would_be = (any(list(rule.iter_errors(number)) for rule in rules) for number in (value, int(value)))
     return int(value) if is_wrong and not would_be else value
 
 
 def known_keys(algorithm: str | None) -> frozenset[str]:
     """Return the keys of ``data`` that an algorithm writes in any release of SB3; for None, the keys that all write."""
-    return make_validator(SB3, algorithm)[1]
+    return _find_rules(SB3, algorithm)[1]
 
 
 # -- what is wrong with data --------------------------------------------------------------------------
@@ -250,7 +313,6 @@ _TYPE_NAMES: Final = {
     "object": "an object", "array": "an array", "string": "a string", "number": "a number", "integer": "an integer",
     "boolean": "true, false", "null": "null",
 }  # fmt: skip
-_BOUNDS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _DESCRIBED: Final = frozenset({"type", "pattern", "enum", "const", "anyOf", "multipleOf", *_BOUNDS})
 
 
@@ -335,18 +397,16 @@ def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | Non
 
     :param algorithm: the name of its definition for the algorithm; None uses the common one
     """
-    validator, known = make_validator(schema, algorithm)
+    rules, known = _find_rules(schema, algorithm)
     large = {key: value for key, value in data.items() if isinstance(value, LargeValue)}
-    content = data_entry.to_json({key: value for key, value in data.items() if key not in large})
+    checked = data.keys() - large
     seen: set[Problem] = set()  # definitions with common ancestors report the same violation
-    for error in validator.iter_errors(content):
-        problem = _convert_error(error)
+    for problem in _find_violations(rules, data, checked):
         if problem not in seen:
             seen.add(problem)
             yield problem
     wrong = {problem.loc for problem in seen}
-    for error in make_validator(schema, USUAL)[0].iter_errors(content):
-        problem = _convert_error(error)
+    for problem in _find_violations(_find_rules(schema, USUAL)[0], data, checked):
         if problem.loc not in wrong:
             message = f"{problem.message}; it is unusual, but accepted"
             yield problem._replace(kind="value", level="warning", message=message)
@@ -373,8 +433,13 @@ def _pointer(path: list[Any]) -> str:
     return "".join("/" + escape(str(part), 80).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _convert_error(error: Any) -> Problem:
-    """Convert a ``jsonschema.ValidationError``."""
-    kind: ProblemKind = "type" if error.validator in _TYPE_KEYWORDS else "value"
-    message = f"expected {describe_expected(error.schema, error.validator)}, got {describe_value(error.instance)}"
-    return Problem(DATA_ENTRY, _pointer(list(error.absolute_path)), kind, "error", message)
+def _find_violations(rules: tuple[_Rule, ...], data: Mapping[str, Any], checked: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each error of jsonschema, in the order of the rules."""
+    for rule in rules:
+        if rule.key not in checked:
+            continue
+        for error in rule.iter_errors(data[rule.key]):
+            kind: ProblemKind = "type" if error.validator in _TYPE_KEYWORDS else "value"
+            expected, got = describe_expected(error.schema, error.validator), describe_value(error.instance)
+            loc = _pointer([rule.key, *error.absolute_path])
+            yield Problem(DATA_ENTRY, loc, kind, "error", f"expected {expected}, got {got}")

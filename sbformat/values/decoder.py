@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STORING_ROLES: Final = frozenset({"cell", "function", "record"})
 _CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})  # types of composite values that are not nodes
+_TEXTS: Final = frozenset({str, bytes, bytearray})
 _NODES_PER_CALL: Final = 5  # cost of decoding a call, in nodes of a pickle
 
 
@@ -64,7 +65,7 @@ class Decoder(NodeContext):
                     heights[-1] = max(heights[-1], self._heights.get(id(part), 1) + 1)
                     continue
                 inner = self._parts(part)
-                if type(part) in _CONTAINERS and LEAVES.issuperset(map(type, inner)):  # most of them
+                if COMPOSITES.isdisjoint(map(type, inner)):  # most of them
                     if len(frames) == deepest:
                         deepest += 1
                         self.budget.spend("value_depth", deepest)
@@ -109,8 +110,9 @@ class Decoder(NodeContext):
         if kind is Call:
             parts = [node.func, *node.args] if type(node.args) is tuple else [node.func, node.args]
             parts.append(node.kwargs)
-            for setter in self.state_setters(node):
-                parts += setter.args[1:]  # type: ignore[index]
+            if self.setters or self.fillers:
+                for setter in self.state_setters(node):
+                    parts += setter.args[1:]  # type: ignore[index]
         if node.updates:
             add_changes(node.updates, parts)
         return parts
@@ -126,6 +128,8 @@ class Decoder(NodeContext):
                 self._sizes[id(node)] = items, nbytes
             if kind is Dict:
                 return self.make_dict(node)  # type: ignore[arg-type]
+            if kind is tuple and LEAVES.issuperset(map(type, parts)):
+                return node
             made = [part if type(part) in LEAVES else self.value(part) for part in parts]
             if kind is tuple:
                 return tuple(made)
@@ -202,12 +206,12 @@ class Decoder(NodeContext):
         items, nbytes = len(parts), 0
         for part in parts:
             kind = type(part)
-            if kind is str or kind is bytes or kind is bytearray:
-                nbytes += len(part)  # type: ignore[arg-type]
-            elif kind is int:
+            if kind is int:
                 nbytes += part.bit_length() >> 3  # type: ignore[attr-defined]
             elif kind in _CONTAINERS:
                 more, longer = self._sizes.get(id(part), _SMALL)
                 items += more
                 nbytes += longer
+            elif kind in _TEXTS:
+                nbytes += len(part)  # type: ignore[arg-type]
         return items, nbytes

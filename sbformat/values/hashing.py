@@ -8,7 +8,7 @@ tuples of numbers, whose hashes are needed to find collisions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.known.spaces import SPACE_TYPES
 from sbformat.known.table import find, find_called, find_role
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _UNHASHABLE: Final[dict[type, str]] = {list: "a list", Dict: "a dict", Set: "a set", bytearray: "a bytearray"}
 _UNHASHABLE_OBJECTS: Final = frozenset({"portable_array", *SPACE_TYPES})
 """Kinds of objects whose classes have an ``__eq__`` and no ``__hash__``."""
+_HASHING: Final = frozenset({Dict, Set, FrozenSet, Call})  # types of parts that may contain a hash table
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9  # adjacent slots that CPython's sets probe before they jump; dicts probe none
 _PERTURB_SHIFT: Final = 5
@@ -38,7 +39,7 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """
     costs = _Costs(limits.pickle_nodes, limits.value_depth)
     for part in parts:
-        for keys, is_set in _tables(part):
+        for keys, is_set in _tables(part) if type(part) in _HASHING else ():
             fault = costs.add(keys)
             if fault is None and len(keys) > limits.other_keys:
                 fault = _find_collisions(keys, limits.other_keys, is_set=is_set)
@@ -47,28 +48,26 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     return None
 
 
-def _tables(part: object) -> list[tuple[list[object], bool]]:
-    """Return the keys of each hash table in a value, with True for those of a set."""
+def _tables(part: Any) -> list[tuple[list[object], bool]]:
+    """Return the keys of each hash table in a dict, set or call, with True for those of a set."""
     kind = type(part)
     if kind is Dict:
-        others = [key for key, _ in part if type(key) is not str]  # type: ignore[attr-defined]
+        others = [key for key, _ in part if type(key) is not str]
         return [(others, False)] if others else []
     if kind is Set or kind is FrozenSet:
-        return [(_others(part), True)]  # type: ignore[arg-type]
-    if type(part) is not Call:  # as most parts
-        return []
+        return [(_others(part), True)]
     found: list[tuple[list[object], bool]] = []
-    role = find_role(part)
-    items = part.args[0] if type(part.args) is tuple and len(part.args) == 1 else None
-    if role in ("set", "frozenset") and isinstance(items, (list, tuple)):
+    items = part.args[0] if type(part.args) is tuple and len(part.args) == 1 else ()
+    role = find_role(part) if items and isinstance(items, (list, tuple)) else None
+    if role in ("set", "frozenset"):
         found.append((_others(items), True))
     elif role == "ordered_dict" and type(items) is list:
         found.append((_others(item[0] for item in items if isinstance(item, (list, tuple)) and item), False))
     for update in part.updates or ():
         if update.how == "SETITEMS":
-            found.append((_others(key for key, _ in update.value), False))  # type: ignore[attr-defined]
+            found.append((_others(key for key, _ in update.value), False))
         elif update.how == "ADDITEMS":
-            found.append((_others(update.value), True))  # type: ignore[arg-type]
+            found.append((_others(update.value), True))
     return found
 
 

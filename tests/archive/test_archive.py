@@ -12,7 +12,9 @@ import pytest
 
 import sbformat
 from conformance.generators.build_zips import is_terminal_safe
+from sbformat.archive.hyperparameters import ValueDecoder
 from sbformat.data import Serialized
+from sbformat.limits import Budget, Limits
 from sbformat.reader import read_in_place
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 
@@ -257,3 +259,28 @@ def test_the_repr_of_hyperparameters_is_short_although_shared_parts_have_any_num
     shown = repr(archive.hyperparameters())
     assert is_terminal_safe(shown)
     assert shown.endswith("'y': <Hyperparameter 1, json>}")
+
+
+def test_values_that_nothing_can_change_are_decoded_once_and_the_others_anew() -> None:
+    archive = sbformat.read(SAC)
+    for key in ("observation_space", "action_space", "policy_class"):
+        assert archive.decode(key) is archive.decode(key)
+        assert archive.hyperparameters()[key].value is archive.decode(key)
+    one, other = archive.decode("policy_kwargs"), archive.decode("policy_kwargs")
+    assert one == other
+    assert one is not other
+
+
+@pytest.mark.parametrize("path", [PPO, SAC])
+@pytest.mark.parametrize("memory", range(0, 60_000, 1500))
+def test_what_was_decoded_before_changes_no_limit(path: Path, memory: int) -> None:
+    """A value that is not decoded again is charged as if it was."""
+    data = sbformat.read(path).data
+    used, fresh = ValueDecoder(), Budget(Limits(memory_bytes=memory))
+    for key, value in data.items():
+        used.describe(key, value, Budget())
+    again = Budget(fresh.limits)
+    for key, value in data.items():
+        expected, found = ValueDecoder().describe(key, value, fresh), used.describe(key, value, again)
+        assert (found.how, found.why) == (expected.how, expected.why)
+        assert again.memory_left() == fresh.memory_left()

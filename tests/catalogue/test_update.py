@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sbformat.catalogue.update
 from sbformat.catalogue.table_files import SUFFIXES, find_columns, find_format, read_table
 from sbformat.catalogue.update import Spool, update_catalog
 from sbformat.errors import UnsupportedError, escape
@@ -51,6 +52,15 @@ def spoil(path: Path) -> None:
     status = path.stat()
     path.write_bytes(bytes(status.st_size))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_what_makes_rows_is_imported_only_if_there_are_rows_to_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_archives(tmp_path / "runs", 2)
+    run(tmp_path / "runs", tmp_path / "out.csv")
+    monkeypatch.setattr(sbformat.catalogue.update, "import_tools", lambda: pytest.fail("nothing is to be read"))
+    assert run(tmp_path / "runs", tmp_path / "out.csv").read == 0
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -95,6 +95,8 @@ if TYPE_CHECKING:
 
 
 _EXAMINED: Final = WALKED | BYTES
+_LISTS: Final = frozenset({list, tuple})
+_EXAMINED_VALUES: Final = frozenset({Instance, Device, SparseTensor})  # types of the values of calls
 _CARRIED: Final = {"function": "carried-function", "class": "carried-class"}
 """Issues of functions and classes that are pickled by value, and their rules."""
 _MODEL_CLASS: Final = "model_class"
@@ -128,12 +130,11 @@ class Judged:
         self.attempt = attempt
         self.log = attempt.log
         self.parts: list[object] = []
-        """Every composite value, node and bytes object of the pickle, once."""
+        """Every dict, set, node and bytes object of the pickle, once."""
         self.value: object = None
         self.is_cut = False
         """Decoding exceeded a limit, so that some nodes were judged by their names only."""
         self.findings: list[Finding] = []
-        self.imports = set(_iter_imports(attempt.log))
         self.counter = FindingCounter()
         self._located: list[tuple[Finding, int, _Key]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""
@@ -195,7 +196,8 @@ class Judged:
         attempt, location = self.attempt, self.location
         for fault in attempt.faults:
             self.findings.append(location.finding("broken", f"pickle failure: {fault}"))
-        self.parts = list(walk([*self.log, pickle.value, *pickle.discarded], kinds=_EXAMINED))
+        walked = walk([*self.log, pickle.value, *pickle.discarded], kinds=_EXAMINED)
+        self.parts = [part for part in walked if type(part) not in _LISTS]
         key_fault = find_key_fault(self.parts, budget.limits)
         if key_fault is not None:
             self.findings.append(location.finding("broken", f"pickle failure: {key_fault}"))
@@ -212,17 +214,18 @@ class Judged:
     def _judge_known_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
         """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
         for arg in node.args if type(node.args) is tuple and id(node) in decoder.understood else ():
-            if isinstance(arg, Global) and not decoder.has_examined(arg):
+            if type(arg) is Global and not decoder.has_examined(arg):
                 callee = escape(name_of(node), SHOWN)
                 message = f"is passed to {callee}, which expects no function or class there"
                 self._report("unchecked-arguments", arg, message, DANGEROUS)
-        role = find_role(node)
-        if role == "module" and not carries_code and id(node) not in decoder.claimed:
+        if self.roles[id(node)] == "module" and not carries_code and id(node) not in decoder.claimed:
             message = "imports a module that no function or class in the pickle needs"
             self._report("unchecked-arguments", node, message, DANGEROUS)
 
     def _judge_value(self, node: Call, value: object, budget: Budget) -> None:
         """Judge the indices of a sparse tensor, by which torch accesses memory, a device, and a description."""
+        if type(value) not in _EXAMINED_VALUES:
+            return
         if type(value) is Instance and find(value.type.pair).kind == "environment_spec":
             message = "describes an environment; loading it imports nothing else, and making the environment does"
             self._report("unknown-name", node, message)
@@ -245,16 +248,14 @@ class Judged:
 
         :param root: a storage here is that of a tensor in ``data``, which refers to a torch file of its own
         """
-        calls = [part for part in self.parts if isinstance(part, Call)]
-        used = {id(call.args[0]) for call in calls if type(call.args) is tuple and call.args and find_role(call)}
-        for part in self.parts:
-            is_storage = isinstance(part, Persistent) or (
-                isinstance(part, Call) and find_role(part) == "load_from_bytes"
-            )
-            if is_storage and id(part) not in used and not (part is root and isinstance(part, Persistent)):
-                message = "a storage of numbers without a tensor, which SB3 does not save and cannot use"
-                self.findings.append(self.location.finding("odd-pickle", message))
-                return
+        unused = {id(part) for part in self.parts if type(part) is Persistent and part is not root}
+        unused.update(node for node, role in self.roles.items() if role == "load_from_bytes")
+        for part in self.parts if unused else ():
+            if type(part) is Call and self.roles[id(part)] and part.args:
+                unused.discard(id(part.args[0]))  # type: ignore[index]
+        if unused:
+            message = "a storage of numbers without a tensor, which SB3 does not save and cannot use"
+            self.findings.append(self.location.finding("odd-pickle", message))
 
     def _judge_issue(self, issue: Issue) -> None:
         """Judge a node that the decoder rejected, by the reason that it gives."""
@@ -396,6 +397,22 @@ class Judged:
     def _is_of_program(self, name: str, row: Known) -> bool:
         """Return whether a TorchScript archive defines the class of this name, or its loader replaces the function."""
         return self._is_program and (name.startswith(_PROGRAM) or "program" in row.uses)
+
+    @cached_property
+    def roles(self) -> dict[int, str | None]:
+        """The role of each call in the pickle, by its ``id()``, after the pickle was decoded."""
+        return {id(part): find_role(part) for part in self.parts if type(part) is Call}
+
+    @property
+    def imports(self) -> Iterator[str]:
+        """Every dotted name that the pickle imports, and the modules that ``subimport`` imports."""
+        for node in self.log:
+            if type(node) is Global:
+                yield escape(str(node), 1000)
+            elif type(node) is Call and self.roles[id(node)] == "module":
+                args = node.args
+                if isinstance(args, tuple) and len(args) == 1 and isinstance(args[0], str):
+                    yield escape(args[0], 1000)
 
     @cached_property
     def _called_names(self) -> dict[int, str]:
@@ -569,17 +586,6 @@ def _find_path(args: tuple[object, ...]) -> tuple[str, str] | None:
     return None if isinstance(owner, Node) or owner is None else ("builtins", f"{type(owner).__name__}.{name}")
 
 
-def _iter_imports(log: list[Node | Update]) -> Iterator[str]:
-    """Yield every dotted name that a log imports, and the modules that ``subimport`` imports."""
-    for node in log:
-        if isinstance(node, Global):
-            yield escape(str(node), 1000)
-        elif isinstance(node, Call) and find_role(node) == "module":
-            args = node.args
-            if isinstance(args, tuple) and len(args) == 1 and isinstance(args[0], str):
-                yield escape(args[0], 1000)
-
-
 def _methods_of(node: Call) -> str:
     """Return the methods of its class that creating an object runs, with those of its changes."""
     return ", ".join(dict.fromkeys(["__new__", *(_METHODS[change.how] for change in node.updates or ())]))
@@ -626,10 +632,9 @@ def list_pairs(value: object) -> list[tuple[object, object]]:
     if type(value) is Dict:
         return list(value)
     pairs: list[tuple[object, object]] = []
-    if isinstance(value, Call) and find_role(value) == "ordered_dict":
-        items = value.args[0] if value.args else ()  # type: ignore[index]
-        if isinstance(items, (list, tuple)):
-            pairs += [(item[0], item[1]) for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
+    items = value.args[0] if isinstance(value, Call) and type(value.args) is tuple and value.args else None
+    if isinstance(items, (list, tuple)) and find_role(value) == "ordered_dict":  # type: ignore[arg-type]
+        pairs += [(item[0], item[1]) for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
     for update in (value.updates if isinstance(value, Node) else None) or ():
         if update.how == "SETITEMS":
             pairs += update.value  # type: ignore[arg-type]
@@ -679,7 +684,9 @@ _PLAIN: Final = (
     "types.UnionType", "typing.Optional", "typing.Union",
 )  # fmt: skip
 """Small values that cannot be called; others are methods, and generic types such as ``list[int]``."""
-_BYTES: Final = ("encode", "bytes")
+_KEYED: Final = frozenset({Dict, Call, Global, Persistent, Extension})  # types of parts that may have keys
+ENCODING_ROLES: Final = ("encode", "bytes")
+"""Roles of calls that return bytes, as protocol 2 pickles them."""
 
 
 def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
@@ -766,10 +773,10 @@ def judge_state_dict(tree: object, parts: Iterable[object], location: Location) 
 def _judge_keys(parts: Iterable[object], location: Location) -> Iterator[Finding]:
     """Yield a finding for the first key that is a node, or that makes an optimizer a fused one."""
     for part in parts:
-        if type(part) is not Dict and not isinstance(part, Node):  # without keys
+        if type(part) not in _KEYED:
             continue
         for key, value in list_pairs(part):
-            if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):
+            if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in ENCODING_ROLES):
                 yield location.finding("unchecked-arguments", "a key is neither text, a number nor bytes")
                 return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):

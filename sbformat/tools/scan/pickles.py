@@ -23,7 +23,7 @@ from sbformat.pkl.decode import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.findings import FindingCounter
-from sbformat.tools.scan.judge import Judged
+from sbformat.tools.scan.judge import ENCODING_ROLES, Judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -227,7 +227,7 @@ class PickleScanner(ABC):
             judged.findings.append(location.broken(tried.error))
         judged.locate(data, self.budget, encoding)
         self.pickles += 1
-        self.imports |= judged.imports
+        self.imports.update(judged.imports)
         self.counter.omitted += judged.counter.omitted
         self.counter.is_harmful = self.counter.is_harmful or judged.counter.is_harmful
         self.add(*judged.findings)
@@ -235,10 +235,10 @@ class PickleScanner(ABC):
             if type(part) in BYTES:
                 if len(part) > 1:  # type: ignore[arg-type]
                     self._scan_or_postpone(part, location, depth)  # type: ignore[arg-type]
-            elif type(part) is Call:
+            elif type(part) is Call and judged.roles[id(part)] in ENCODING_ROLES:
                 encoded = None
                 with suppress(TensorError):
-                    encoded = encoded_bytes(part)  # as protocol 2 pickles bytes
+                    encoded = encoded_bytes(part)
                 if encoded:
                     self._scan_or_postpone(encoded, location, depth)
         return judged

@@ -103,9 +103,9 @@ def contains_tags(source: Source) -> bool:
 
 def iter_python_tags(source: Source) -> Iterator[Tag]:
     """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one."""
-    openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
+    openings = [*_OPENINGS]
     pairs: set[tuple[str, str]] = set()
-    finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
+    finder, lines, seen = _FINDER, _Lines(source), set[bytes]()
     data, read, is_cut, directives = memoryview(b""), 0, False, 0
     for piece in iter_views(source, 0, source.size):
         data = memoryview(bytes(data[-_OVERLAP:]) + piece) if read else piece
@@ -139,7 +139,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 seen.add(text)
             for name in filter(None, (opening.read_name(text) for opening in openings)):
                 yield Tag(name, lines.count_to(found.start(), data))
-        lines.end_piece(end, data)
+        if read < source.size:
+            lines.end_piece(end, data)
 
 
 class _Opening:
@@ -174,6 +175,11 @@ class _Opening:
 def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
     """Return an expression for all openings, the longest first: what it finds contains the tags of shorter ones."""
     return re.compile("|".join(opening.pattern for opening in openings).encode())
+
+
+_OPENINGS: Final = (_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", ""))
+"""The openings of a file without a directive."""
+_FINDER: Final = _compile_finder(_OPENINGS)
 
 
 def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
