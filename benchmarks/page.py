@@ -98,9 +98,9 @@ INTRODUCTION: Final = """\
 """
 CONDITIONS: Final = (
     "`python -m benchmarks` compares sbformat with the other readers that are installed (extra `bench`), on the same "
-    "files and in turn, and prints a table of ratios. [`benchmarks/`](../benchmarks/README.md) explains the rows, counts "
-    "instructions, compares two commits, and shows that the cost grows linearly. With Python {python}, {processors} "
-    "processors, {archives} real archives that all of them read, and {versions}:"
+    "files and in turn, and prints a table of ratios. [`benchmarks/`](../benchmarks/README.md) explains the rows, "
+    "counts instructions, compares two commits, and shows that the cost grows linearly. With Python {python}, "
+    "{processors} processors, {archives} real archives that all of them read, and {versions}:"
 )
 HEADER: Final = """
 
