@@ -66,6 +66,14 @@ LEGACY_PROTOCOL: Final = 1001
 
 NPY_MAGIC: Final = b"\x93NUMPY"
 
+# -- STATISTICS.md 17, files of statistics -----------------------------------------------------------
+
+WHOLE_FILE: Final = "vecnormalize.pkl"
+WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
+"""The name in rl_zoo3, and that in many tutorials and Hub folders."""
+OBSERVATIONS_FILE: Final = "obs_rms.pkl"
+RETURNS_FILE: Final = "ret_rms.pkl"
+
 # -- STATISTICS.md 17.5, a bundle ---------------------------------------------------------------------
 
 SETTINGS_ENTRY: Final = "vecnormalize.json"

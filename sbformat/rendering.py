@@ -46,7 +46,7 @@ def render_time(value: object) -> str | None:
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
         return None
-    seconds = value / 1e9 if value >= _NANOSECONDS else value
+    seconds = value // 10**9 if value >= _NANOSECONDS else value
     return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(seconds)) if seconds < _YEAR_10000 else None
 
 

@@ -68,13 +68,13 @@ def test_it_is_copied_and_dropped_without_being_decoded(huge: Path, tmp_path: Pa
 
 def test_commands_say_what_was_left_out(huge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, text = run(capsys, "inspect", huge, "--long")
-    assert status == 0
+    assert status == 1
     assert re.search(r"\n  keys of data that are left out, .*\n    my_frames .* --limit blob_bytes=", text)
     largest = text.index("largest keys of data")
     assert largest < text.index("my_frames", largest) < text.index("hyper-parameters (data)")
     status, text = run(capsys, "inspect", huge, "--format", "json")
     shown = json.loads(text)["files"][0]["data"]["my_frames"]["serialized"]
-    assert (status, shown["how"], shown["type"]) == (0, "left out", "<class 'numpy.ndarray'>")
+    assert (status, shown["how"], shown["type"]) == (1, "left out", "<class 'numpy.ndarray'>")
     assert "pass --limit blob_bytes=" in shown["why"]
     status, text = run(capsys, "validate", huge)
     assert (status, "'my_frames' is left out" in text) == (0, True)

@@ -6,7 +6,7 @@ import argparse
 import html
 from typing import Final
 
-from sbformat.cli import ALIASES, build_parser
+from sbformat.cli import ALIASES, COMMANDS, build_parser
 
 _INTRODUCTION: Final = """# Commands
 
@@ -75,19 +75,16 @@ def render_command(name: str, parser: argparse.ArgumentParser) -> str:
     return "\n".join(lines)
 
 
-def name_command(action: argparse.Action) -> str:
-    """Return the names of a command as code."""
-    return ", ".join(f"`{name}`" for name in str(action.metavar).split(", "))
-
-
 def render_commands() -> str:
     """Return the page."""
     parser = build_parser()
-    rows = [
-        f"| {group} | [{name_command(action)}](#{action.dest}) | {escape_cell(action.help or '')} |"
-        for group, actions in parser.groups.items()
-        for action in actions
-    ]
+    groups = list(dict.fromkeys(group for _, group, _ in COMMANDS.values()))
+    rows = []
+    for name, (_, group, text) in sorted(COMMANDS.items(), key=lambda item: groups.index(item[1][1])):
+        names = ", ".join(
+            f"`{one}`" for one in (name, *(alias for alias, command in ALIASES.items() if command == name))
+        )
+        rows.append(f"| {group} | [{names}](#{name}) | {escape_cell(text)} |")
     table = "\n".join(["| | command | what it does |", "|---|---|---|", *rows, ""])
     sections = "\n".join(render_command(name, command) for name, command in parser.commands.items())
     return _INTRODUCTION + table + _STATUS + "\n" + sections

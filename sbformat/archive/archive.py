@@ -27,7 +27,6 @@ from sbformat.io.source import JoinedSource, is_by_range, iter_views
 from sbformat.limits import Budget
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
-from sbformat.pth.modules import ModuleState
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -290,7 +289,11 @@ class Archive:
         """
         entries, options, budget = self._entries, self._options, self._budget
         source = entries.source(name)
-        modules = ModuleState(budget) if self.format in ("torch-zip", "torch-legacy") else None
+        modules = None
+        if self.format in ("torch-zip", "torch-legacy"):
+            from sbformat.pth.modules import ModuleState
+
+            modules = ModuleState(budget)
         try:
             if is_torch_zip(source):
                 records = open_records(source, budget, unchecked_crc=options.unchecked_crc)

@@ -189,7 +189,7 @@ def list_sources(
         if is_remote(source):
             yield from _list_url(source, exclude, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
-            for path in expand_paths(expand_pattern(os.fsdecode(source)), exclude):
+            for path in expand_paths(expand_pattern(os.fsdecode(source), exclude), exclude):
                 if path == os.fsdecode(source) or not is_zip_of_logs(path):
                     yield describe_path(path, finder)
         else:

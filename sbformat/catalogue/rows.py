@@ -250,17 +250,24 @@ def make_cells(file: FileData) -> dict[str, Cell]:
     if file.beside is not None:
         cells["statistics"] = make_text(file.beside.name(file.beside.statistics))
     if file.training is not None:
-        cells |= _describe_training(file.training)
+        cells |= _describe_training(file.training, cells.get("timesteps", Cell("")).value)
         if file.training.seed is not None and ("seed" not in cells or cells["seed"].value is None):
             cells["seed"] = render_value(file.training.seed)
     return cells
 
 
-def _describe_training(training: Training) -> dict[str, Cell]:
-    """Return the environment, and the best and the last evaluation with their steps."""
+def _describe_training(training: Training, timesteps: Any) -> dict[str, Cell]:
+    """Return the environment, and the best and the last evaluation with their steps.
+
+    The logs are those of a run, which may have saved several files: each has the evaluations until it was saved.
+
+    :param timesteps: of training when the file was saved; None if that is not known
+    """
     cells = {"env": make_text(training.env)}
     curve = training.evaluations
-    if curve is not None:
+    if curve is not None and timesteps is not None:
+        curve = curve.until(timesteps)
+    if curve is not None and curve.steps:
         for name, place in (("best", curve.best), ("last", -1)):
             cells[f"{name}_evaluation"] = _make_measure(curve.rewards[place])
             cells[f"{name}_evaluation_timesteps"] = _make_count(curve.steps[place])

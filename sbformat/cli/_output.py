@@ -18,6 +18,7 @@ import json
 import os
 import re
 import sys
+from json.encoder import encode_basestring_ascii
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from sbformat.cli import _files
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 REPORT_VERSION: Final = 1
 _REPORT_LINE: Final = "\n    "  # the beginning of a line of a report, two levels down in its document
+_WORDS: Final = {None: "null", True: "true", False: "false"}
 _NO_FILES: Final = "[]\n}"  # the end of a document without reports
 _SHOWN: Final = 100  # characters of a cell of a table
 _LISTED: Final = 3
@@ -78,8 +80,27 @@ def print_document(document: dict[str, Any]) -> None:
     sys.stdout.write(_dumps(document) + "\n")
 
 
-def _dumps(value: object) -> str:
-    return json.dumps(write_numbers(value), indent=2, allow_nan=False)
+def _dumps(value: Any, line: str = "\n") -> str:
+    """Return ``json.dumps(write_numbers(value), indent=2)``, for which json does not use its encoder in C.
+
+    :param line: the end of a line, and the indent of the next
+    """
+    kind = type(value)
+    if kind is str:
+        return encode_basestring_ascii(value)
+    if kind is int:
+        return str(value)
+    if kind is bool or value is None:
+        return _WORDS[value]
+    if not isinstance(value, (dict, list, tuple)):
+        return json.dumps(write_number(value))
+    inner = f"{line}  "
+    if isinstance(value, dict):
+        names = [encode_basestring_ascii(key if isinstance(key, str) else json.dumps(key)) for key in value]
+        parts = [f"{name}: {_dumps(part, inner)}" for name, part in zip(names, value.values())]
+        return f"{{{inner}{f',{inner}'.join(parts)}{line}}}" if parts else "{}"
+    parts = [_dumps(part, inner) for part in value]
+    return f"[{inner}{f',{inner}'.join(parts)}{line}]" if parts else "[]"
 
 
 # -- CSV ----------------------------------------------------------------------------------------------

@@ -28,11 +28,10 @@ from sbformat.cli.rebuild import (
     rebuild_file,
     rebuild_statistics,
 )
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
 from sbformat.errors import ALREADY_EXISTS, COULD_NOT_OPEN, ContainerError, UnsupportedError, escape, quote
 from sbformat.folders.listing import ListedFile, classify_file, list_files
 from sbformat.folders.names import AGENTS, describe_name
-from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, is_within, join_path, open_url, pin_folder, read_start
 from sbformat.io.patterns import NOTHING, Exclusion

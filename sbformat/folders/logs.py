@@ -56,6 +56,11 @@ class Curve(Record):
         """The place of the highest reward, the first of several."""
         return max(range(len(self.rewards)), key=lambda place: (self.rewards[place], -place))
 
+    def until(self, step: int) -> Curve:
+        """Return the points until a step, which may be none."""
+        points = [point for point in zip(self.steps, self.rewards) if point[0] <= step]
+        return Curve(tuple(point[0] for point in points), tuple(point[1] for point in points))
+
     def thin(self, most: int) -> Curve:
         """Return means of neighbours, so that there are no more than ``most`` points."""
         size = -(-len(self.steps) // most) or 1

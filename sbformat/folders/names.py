@@ -7,9 +7,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from sbformat.constants import ARCHIVE_SUFFIXES
+from sbformat.constants import ARCHIVE_SUFFIXES, OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.folders.logs import METRICS_FILE, is_log
-from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:

@@ -45,11 +45,13 @@ def is_zip_of_logs(path: str) -> bool:
     return path.replace("\\", "/").rpartition("/")[2].lower() == METRICS_FILE and is_other_zip(path)
 
 
-def expand_pattern(path: str) -> list[str]:
+def expand_pattern(path: str, exclude: Exclusion = NOTHING) -> list[str]:
     """Return the paths that a pattern such as ``runs/**/*.zip`` matches, sorted; the path itself without any.
 
     A file or folder of this name is no pattern. ``**`` does not follow links, and is the folder itself at the end. Of
     ``**``, folders that cannot be listed are returned: reading them gives the error.
+
+    :param exclude: what is left out, by its path below the folder that is before the pattern
     """
     if not has_marks(path) or os.path.lexists(path):
         return [path]
@@ -82,7 +84,8 @@ def expand_pattern(path: str) -> list[str]:
                     steps.append((name, tuple(rest)))
         pending += [step for step in steps if step not in seen]
         seen.update(steps)
-    return sorted(found) or [path]
+    below = {name: name[len(start) :].replace(os.sep, "/").lstrip("/") + "/" * os.path.isdir(name) for name in found}
+    return sorted(name for name in found if not exclude.covers(below[name])) if found else [path]
 
 
 def find_unlisted(top: str) -> list[str]:

@@ -21,7 +21,7 @@ FAMILIES: Final[tuple[list[Known], ...]] = (
 )  # fmt: skip
 """The rows of each family. A name has one row."""
 
-TABLE.update((row.pair, row) for rows in FAMILIES for row in rows)
+TABLE.update({row[:2]: row for rows in FAMILIES for row in rows})
 
 _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
 _FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})

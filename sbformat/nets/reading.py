@@ -32,7 +32,6 @@ from sbformat.nets.arguments import (
 from sbformat.nets.sb3 import POLICIES, PRESETS, DQNPolicy, TD3Policy, is_on_policy, make_policy
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Global
-from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -265,6 +264,8 @@ def find_mismatches(parameters: Iterable[Parameter], actual: Mapping[str, tuple[
 
 def find_contradictions(state_dict: StateDict, parameters: Iterable[Parameter]) -> Iterator[Mismatch]:
     """Yield the tensors whose two names have different values; in SB3 both names are one tensor."""
+    from sbformat.pth.compare import equal
+
     for parameter in parameters:
         if parameter.same_as is None:
             continue

@@ -39,7 +39,7 @@ _KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
 _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
 """Parts of names that only wrappers add, where each name is a line."""
-_PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
+_PARAMETRIZATION: Final = r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)"
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 _MOST_NAMES: Final = 4
 
@@ -255,7 +255,7 @@ def _find_wrapped(
                 if stem not in tensors:
                     yield stem, names, wrapper
                 break
-        match = _PARAMETRIZATION.fullmatch(tensor)
+        match = re.fullmatch(_PARAMETRIZATION, tensor)
         if match and not match[1].endswith(_KEYED):
             found.setdefault((match[1], match[2]), []).append(match[3])
     for (module, name), parts in found.items():

@@ -290,7 +290,7 @@ def _express_value(value: Any) -> str:
 
 # -- what depends on what -----------------------------------------------------------------------------
 
-_NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
+_NAMES: Final = r"[^\s(),\[\]=]+"
 
 
 def resolve_steps(summary: Summary) -> dict[str, list[str]]:
@@ -298,7 +298,7 @@ def resolve_steps(summary: Summary) -> dict[str, list[str]]:
     sources = {head.name: head.source for head in summary.heads}
     found = {}
     for step in (*summary.preprocessing, *summary.postprocessing):
-        names = _NAMES.findall(step.operation.partition("(")[2])
+        names = re.findall(_NAMES, step.operation.partition("(")[2])
         found[step.name] = [sources.get(name, name) for name in names if sources.get(name, name) != step.name]
     return found
 

@@ -18,7 +18,6 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import CarriedObject, Function, InterpolatedSchedule, LinearSchedule, Reference, Value
-from sbformat.pkl.disassembly import render_object
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
@@ -310,6 +309,12 @@ def _render_function(value: Function, depth: int) -> str:
     return f"function {value.qualname}{where}{closure}"
 
 
+def _render_call(value: Call) -> str:
+    from sbformat.pkl.disassembly import render_object
+
+    return render_object(value, _CHARACTERS)
+
+
 def _render_object(value: CarriedObject, depth: int) -> str:
     parts = [
         *([_list(value.args, depth)] if value.args else []),
@@ -352,7 +357,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (types.DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
     (types.Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
     (types.Cycle, lambda *_: "itself"),
-    (Call, lambda value, _: f"not known: {render_object(value, _CHARACTERS)}"),
+    (Call, lambda value, _: f"not known: {_render_call(value)}"),
     (Node, lambda value, _: f"not known: {value}"),
     ((dict, Dict), _pairs),
     (spaces.DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),

@@ -167,7 +167,7 @@ def test_statistics_are_those_that_belong_to_an_agent(tmp_path: Path) -> None:
 
 
 def test_logs_and_settings_beside_an_agent_are_in_its_row(tmp_path: Path) -> None:
-    (path,) = write_archives(tmp_path / "run" / "best", 1)
+    (path,) = write_archives(tmp_path / "run" / "best", 1, num_timesteps=320)
     assert make_one(path)["env"] is None
     make_folder(tmp_path / "run", {
         "evaluations.npz": make_evaluations(), "progress.csv": b"a,b\n" + b"x" * 200_000,
@@ -183,6 +183,27 @@ def test_logs_and_settings_beside_an_agent_are_in_its_row(tmp_path: Path) -> Non
     assert row["env"] == "Pendulum-v1"
     other = make_one(tmp_path / "run" / "vecnormalize.pkl")
     assert (other["env"], other["logs"], other["best_evaluation"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "timesteps", "best", "last"),
+    [
+        ("best_model.zip", 200, (5.5, 200), (5.5, 200)),
+        ("rl_model_150_steps.zip", 150, (1.5, 100), (1.5, 100)),
+        ("rl_model_50_steps.zip", 50, (None, None), (None, None)),
+        ("final.zip", 320, (5.5, 200), (3.5, 300)),
+        ("unknown.zip", None, (5.5, 200), (3.5, 300)),
+    ],
+)
+def test_each_file_of_a_run_has_the_evaluations_until_it_was_saved(
+    tmp_path: Path, name: str, timesteps: int | None, best: Any, last: Any
+) -> None:
+    path = write_archives(tmp_path, 1, num_timesteps=timesteps)[0].rename(tmp_path / name)
+    (tmp_path / "evaluations.npz").write_bytes(make_evaluations())
+    row = make_one(path)
+    assert (row["timesteps"], row["logs"]) == (timesteps, "evaluations.npz")
+    assert (row["best_evaluation"], row["best_evaluation_timesteps"]) == best
+    assert (row["last_evaluation"], row["last_evaluation_timesteps"]) == last
 
 
 @pytest.mark.parametrize(("seed", "expected"), [(None, 7), (0, 0), (3, 3)])

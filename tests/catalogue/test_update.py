@@ -107,7 +107,7 @@ def test_an_agent_is_read_again_when_its_logs_change(tmp_path: Path, suffix: str
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
     output = tmp_path / f"out.{suffix}"
-    write_archives(tmp_path / "runs" / "a", 1)
+    write_archives(tmp_path / "runs" / "a", 1, num_timesteps=300)
     write_archives(tmp_path / "runs" / "b", 1)
     log = tmp_path / "runs" / "a" / "progress.csv"
     log.write_text("time/total_timesteps,eval/mean_reward\n100,1.5\n")

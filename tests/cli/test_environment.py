@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,6 +140,13 @@ def test_help_prints_the_tables_of_the_pages(capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert all(f"    SBFORMAT_{name.upper()} " in out for name in _options.VARIABLES)
     assert all(f"    SBFORMAT_LIMIT_{name.upper()} " in out for name in sbformat.Limits._fields)
+    assert main(["help", "rules"]) == 0
+    out = capsys.readouterr().out
+    page = load_hook("rule_reference").render_rules()
+    names = re.findall(r"(?m)^## (.+)$", page)
+    assert [line.split()[0] for line in out.splitlines()[2:]] == names
+    assert "unknown, or dangerous" in out
+    assert "`" not in out
     assert main(["help"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "sbformat help limits" in out

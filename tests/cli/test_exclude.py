@@ -119,6 +119,15 @@ def test_excluded_files_have_no_row(capsys: Capture, runs: Path, tmp_path: Path)
         main(["catalog", str(runs), "-o", str(table), "--exclude", pattern])
         rows = [json.loads(line)["source"] for line in table.read_text("utf-8").splitlines()]
         assert sorted(os.path.relpath(row, runs) for row in rows) == expected
+    for pattern, exclude, expected in (
+        ("**/*.zip", "b", ["a/x.zip"]),
+        ("**/*.zip", "/a", ["b/best.zip"]),
+        ("*", "a/", ["b/best.zip", "b/old/evil.pkl"]),
+        ("**/*.zip", "old", ["a/x.zip", "b/best.zip"]),
+    ):
+        main(["catalog", str(runs / pattern), "-o", str(table), "--exclude", exclude])
+        rows = [json.loads(line)["source"] for line in table.read_text("utf-8").splitlines()]
+        assert sorted(os.path.relpath(row, runs) for row in rows) == expected
     with pytest.raises(SystemExit):
         main(["catalog", str(table), "--exclude", "a"])
     assert "--exclude: expected it with -o OUT" in capsys.readouterr().err

@@ -216,7 +216,14 @@ def test_a_value_of_set_is_explained(capsys: pytest.CaptureFixture[str], tmp_pat
     ):
         assert fail(capsys, "edit", PPO, *output, "--set", f"{key}=hello").endswith(f"; {hint}")
     message = fail(capsys, "edit", PPO, *output, "--set", "tensorboard_log=logs")
-    assert message.endswith("; put a text in double quotes: --set 'tensorboard_log=\"...\"'")
+    assert message.endswith("; put a text in double quotes: --set 'tensorboard_log=\"logs\"'")
+    for pointer, hint in (
+        ("/gamma=high", "expected a number"),
+        ("/policy_kwargs=high", "expected an object"),
+        ("/policy_kwargs/a=high", "put a text in double quotes: --set '/policy_kwargs/a=\"high\"'"),
+        ("/policy_kwargs/a=it's", "put a text in double quotes: --set '/policy_kwargs/a=\"...\"'"),
+    ):
+        assert fail(capsys, "edit", PPO, *output, "--set", pointer).endswith(f"; {hint}")
 
 
 def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import json
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.cli import main
+from sbformat.cli import build_parser, main
+from sbformat.cli._files import list_json_files
+from sbformat.cli._options import JsonText
 from tests.helpers.bundled import PPO
 from tests.helpers.reports import parse_reports, unfold
 from tests.helpers.vector_files import write_vector
@@ -90,3 +93,13 @@ def test_evaluate_reads_the_arguments_of_the_environment(capsys: pytest.CaptureF
         path.write_text(content)
         report = run_json(capsys, "evaluate", PPO, "--env", "CartPole-v1", "--env-kwargs", f"@{path}")
         assert (report["file"], report["outcome"]) == (blamed, "data failure")
+
+
+def test_each_option_that_is_json_has_the_type_of_it() -> None:
+    parsers = build_parser().commands.values()
+    options = {action for parser in parsers for action in parser._actions if action.metavar == "JSON"}
+    assert {action.dest for action in options} == {"observation", "action_masks", "policy_kwargs", "env_kwargs"}
+    assert {action.type for action in options} == {JsonText}
+    texts = {name: JsonText(f"@{name}.json") for name in ("observation", "action_masks")}
+    args = argparse.Namespace(**texts, path="@a.zip", set=[("gamma", JsonText("@b.json")), ("seed", JsonText("1"))])
+    assert list_json_files(args) == ["observation.json", "action_masks.json", "b.json"]

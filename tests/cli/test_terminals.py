@@ -104,3 +104,18 @@ def test_rows_of_a_catalogue_have_as_many_columns_as_fit(tmp_path: Path) -> None
     assert [line.split() for line in shown.splitlines()[2:]] == [[name, "0.99"] for name in names]
     _, shown = run_in_terminal("catalog", "runs.csv", "--where", "gamma > 1", columns=70, cwd=tmp_path)
     assert "--columns" not in shown
+
+
+def test_an_error_is_broken_at_the_width_of_the_terminal(tmp_path: Path) -> None:
+    path = make_agent(tmp_path / "a.zip", "x")
+    words = ("edit", path.name, "-o", "b.zip", "--set", f"gamma={'hello ' * 8}")
+    command = [sys.executable, "-m", "sbformat", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    piped = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True).stderr.decode()
+    assert len(piped.splitlines()) == 2
+    status, shown = run_in_terminal(*words, stream="stderr", columns=60, cwd=tmp_path)
+    lines = shown.splitlines()
+    assert (status, max(map(len, lines)) <= 60, len(lines) > 2) == (2, True, True)
+    assert [line.startswith("    ") for line in lines] == [False, *[True] * (len(lines) - 2), False]
+    assert " ".join(shown.split()) == " ".join(piped.split())
+    assert run_in_terminal(*words, stream="stderr", columns=300, cwd=tmp_path) == (2, piped)

@@ -102,6 +102,22 @@ def test_diff_shows_how_much_tensors_differ(capsys: Capture, tmp_path: Path) -> 
     assert re.search("x +value +1 of 2 elements differ, by at most 0.5 +0.5 +0.1\n", out)
 
 
+def test_diff_has_a_row_for_many_tensors_that_differ_in_numbers(capsys: Capture, ppo: Path) -> None:
+    weights = {name: array + 1 for name, array in sbformat.read(PPO).parameters["policy"].to_numpy().items()}
+    sbformat.write(sbformat.read(PPO).replace(parameters={"policy": weights}), ppo, overwrite=True)
+    status, out = run(capsys, "diff", PPO, ppo)
+    assert (status, out.splitlines()[-1]) == (
+        1, "    12 tensors  value  their numbers differ, not their shapes; --long lists them",
+    )  # fmt: skip
+    assert "action_net" not in out
+    assert f"{PPO} -> {ppo}: 12 differences\n" in out
+    out = run(capsys, "diff", PPO, ppo, "--long")[1]
+    assert "12 tensors" not in out
+    assert all(f"\n    {name} " in out for name in weights)
+    assert len(run_json(capsys, "diff", PPO, ppo)[1][0]["changes"]) == 12
+    assert run(capsys, "diff", PPO, ppo, "--format", "csv")[1].count("elements differ") == 12
+
+
 def test_diff_says_how_spaces_differ_and_has_optimizers_last(capsys: Capture) -> None:
     status, out = run(capsys, "diff", ARCHIVES / "ppo-cartpole-1.0.zip", PPO)
     assert status == 1

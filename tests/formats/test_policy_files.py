@@ -15,7 +15,7 @@ from conformance.generators.build_pth import legacy_stream
 from conformance.generators.build_zips import torch_zip
 from sbformat import pkl
 from sbformat.cli import main
-from sbformat.formats.vecnormalize.pickles import WHOLE_FILES
+from sbformat.constants import WHOLE_FILES
 from tests.helpers.bundled import ARCHIVES
 from tests.helpers.shared_files import GENERATED
 

@@ -19,10 +19,13 @@ requires_terminals = pytest.mark.skipif(not hasattr(os, "openpty"), reason="need
 _CHOOSE_COLOURS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
 
 
-def run_in_terminal(*words: object, columns: int = 100, cwd: Path = ROOT, **environment: str) -> tuple[int, str]:
+def run_in_terminal(
+    *words: object, columns: int = 100, cwd: Path = ROOT, stream: str = "stdout", **environment: str
+) -> tuple[int, str]:
     """Return the exit status of ``sbformat WORDS``, and the text that the terminal receives.
 
     :param columns: the width of the terminal
+    :param stream: of the program, that the terminal receives: ``stdout`` or ``stderr``
     :param environment: variables, such as NO_COLOR
     """
     import fcntl
@@ -33,7 +36,7 @@ def run_in_terminal(*words: object, columns: int = 100, cwd: Path = ROOT, **envi
     variables = {name: value for name, value in os.environ.items() if name not in _CHOOSE_COLOURS}
     process = subprocess.Popen(
         [sys.executable, "-m", "sbformat", *map(str, words)],
-        stdout=terminal,
+        **{stream: terminal},
         env={**variables, "TERM": "xterm", "PYTHONPATH": str(ROOT), **environment},
         cwd=cwd,
     )

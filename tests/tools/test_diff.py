@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from glob import glob
 from typing import TYPE_CHECKING, Any, Final
 
@@ -195,6 +195,34 @@ def test_what_is_equal_by_value_is_no_change(change: Any) -> None:
 
 _UNKNOWN = tuple(base64.b64encode(b"\x80" + version + b"cmine\nthing\n.").decode() for version in (b"\x02", b"\x03"))
 """One unknown class, in two protocols."""
+
+
+@without_tensors
+@pytest.mark.parametrize(
+    ("key", "left", "right", "message"),
+    [
+        (
+            "start_time", 1643522319123456789, 1643522409123456789,
+            "2022-01-30 05:58:39 UTC became 2022-01-30 06:00:09 UTC",
+        ),
+        ("start_time", 1643522319123456789, 1643522319123456790, "1643522319123456789 became 1643522319123456790"),
+        ("tensorboard_log", "a" * 90 + "b", "a" * 90 + "c", f'"\u2026{"a" * 20}b" became "\u2026{"a" * 20}c"'),
+        ("tensorboard_log", "a" * 90, "a" * 91, f'"\u2026{"a" * 20}" became "\u2026{"a" * 21}"'),
+        ("net", [*range(40), 1], [*range(40), 1.0], f"{str([*range(40)])[:60]}\u2026, at /40: 1 became 1.0"),
+        ("net", [*range(40), {"a/b": [1]}], [*range(40), {"a/b": []}], "at /40/a~1b/0: was 1"),
+        ("net", [*range(40)], [*range(41)], "at /40: is now 40"),
+    ],
+)  # fmt: skip
+def test_values_that_read_alike_are_told_by_where_they_differ(key: str, left: Any, right: Any, message: str) -> None:
+    found = one(edited(lambda d: d.update({key: left})), edited(lambda d: d.update({key: right})))
+    assert found.message.endswith(message)
+
+
+@without_tensors
+def test_pickles_that_read_alike_are_told_by_where_they_differ() -> None:
+    rows = [deque([{"r": 1.0, "l": 9}, {"r": reward, "l": 9}], maxlen=100) for reward in (2.5, 1 / 3)]
+    old, new = (BASE.replace(data={**BASE.data, "ep_info_buffer": Serialized(None, encode(row))}) for row in rows)
+    assert one(old, new).message == "deque of 2, at /items/1/r: 2.5 became 0.3333333333333333"
 
 
 def test_blobs_are_told_by_what_they_mean() -> None:

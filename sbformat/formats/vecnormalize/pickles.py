@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import detect_kind, refuse_kind
-from sbformat.constants import SETTINGS_ENTRY
+from sbformat.constants import OBSERVATIONS_FILE, RETURNS_FILE, SETTINGS_ENTRY, WHOLE_FILE, WHOLE_FILES
 from sbformat.container.writer import write_all
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_type
 from sbformat.formats.opener import open_archive
@@ -208,13 +208,6 @@ def _dense(info: ArrayInfo) -> ArrayInfo:
     if (info.dtype, info.order, info.axes) == (dtype, "C", ()):
         return info._replace(buffer=info.read(), is_scalar=False)
     return ArrayInfo(dtype, info.shape, "C", info.to_numpy().astype(dtype).tobytes(), is_scalar=False)
-
-
-WHOLE_FILE: Final = "vecnormalize.pkl"
-WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
-"""The name in rl_zoo3, and that in many tutorials and Hub folders."""
-OBSERVATIONS_FILE: Final = "obs_rms.pkl"
-RETURNS_FILE: Final = "ret_rms.pkl"
 
 
 def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:

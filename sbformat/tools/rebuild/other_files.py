@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY, WHOLE_FILE
 from sbformat.errors import UnsupportedError, escape
 from sbformat.formats.vecnormalize.bundled import read_entries
-from sbformat.formats.vecnormalize.pickles import WHOLE_FILE, library_of, make_vecnormalize, read_parts
+from sbformat.formats.vecnormalize.pickles import library_of, make_vecnormalize, read_parts
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import (

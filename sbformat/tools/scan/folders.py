@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
-from sbformat.io.atomic import is_temporary
 from sbformat.io.opening import LARGE_FILE_BYTES, is_link, is_within
 from sbformat.io.patterns import NOTHING, Exclusion
 from sbformat.io.source import BytesSource
@@ -114,6 +113,8 @@ class Tree:
 
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
         """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
+        from sbformat.io.atomic import is_temporary
+
         key = status.st_dev, status.st_ino
         if stat.S_ISREG(status.st_mode) and is_temporary(path):
             self.skipped.append(Skipped(path, "temporary"))

@@ -36,9 +36,9 @@ the value after loading: ``called-name``, dangerous. ``collections.OrderedDict()
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from functools import cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
@@ -702,7 +702,7 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
             message = "SB3 creates the environment with this name, which may import a module"
             yield location.finding("dangerous-name", message, names=(text,))
     elif key == "tensorboard_log":
-        yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
+        yield from _judge_log_folder(str(value) if isinstance(value, os.PathLike) else text or "", location)
     elif (is_callable and key not in CALLABLE_KEYS) or (
         isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS
     ):

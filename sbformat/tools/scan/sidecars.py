@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from copy import copy
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
@@ -120,6 +118,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 continue
             pairs.add(pair)
             if pair == _TOO_LONG or len(openings) == MAX_OPENINGS:
+                from copy import copy
+
                 is_cut = True
                 yield Tag("", copy(lines).count_to(directive.start(), data))
             else:
@@ -169,12 +169,18 @@ class _Opening:
         found = self._regex.match(text)
         if found is None or not (suffix := _decode(found[1])):
             return ""
-        return self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
+        return self._start + _unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
 
 
 def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
     """Return an expression for all openings, the longest first: what it finds contains the tags of shorter ones."""
     return re.compile("|".join(opening.pattern for opening in openings).encode())
+
+
+def _unquote(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)
 
 
 _OPENINGS: Final = (_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", ""))
@@ -186,7 +192,7 @@ def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
     """Return the handle and the prefix of a directive whose tags may name Python objects; None for others."""
     if len(found["rest"]) >= LONGEST:
         return _TOO_LONG
-    prefix = unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
+    prefix = _unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
     is_python = prefix and (prefix.startswith(NAMESPACE) or NAMESPACE.startswith(prefix))
     return (_decode(found["handle"]), prefix) if is_python else None
 
