@@ -62,7 +62,7 @@ def select_measures(options: argparse.Namespace, made: argparse.ArgumentParser) 
             made.error(f"unknown measurement {name!r}; available: {', '.join(MEASURES)}")
     if options.page and not names:
         wanted = {row.measure for row in page.ROWS}
-        return [name for name in MEASURES if name in wanted]
+        return [name for name, measure in MEASURES.items() if measure.is_default and name in wanted]
     return names or [name for name, measure in MEASURES.items() if measure.is_default]
 
 

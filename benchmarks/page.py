@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -70,6 +71,9 @@ ROWS: Final = (
     Row("", "scan", "time", "modelaudit", "modelaudit: the archive as a file, not `data`"),
     Row("`validate`, an archive in memory", "validate", "time of one"),
     Row("`rebuild`, an archive in memory", "rebuild", "time of one"),
+    Row("`catalog` of 10,000 archives, a second, 1 process", "catalog", "10,000 archives, 1 process"),
+    Row("a search in a catalogue of 10,000 rows, CSV", "catalog-query", "rows of .csv", "duckdb", "DuckDB, same query"),
+    Row("the same, by group, Parquet", "catalog-query", "groups of .parquet", "duckdb", "DuckDB, same query"),
     Row("`safe_open` of 512 MiB, one tensor", "open-large", "time, the first", "safetensors", "safetensors"),
     Row("", "open-large", "time, the first", "torch, mmap", "torch, `mmap=True`, of the `.pth` alone; no CRC"),
     Row("its private memory, above `import numpy`", "open-large", "private memory"),
@@ -82,6 +86,7 @@ ROWS: Final = (
     Row("`extract` of 512 MiB, synced", "extract-large", "time", "copy, synced", "a copy, synced; no CRC"),
 )  # fmt: skip
 MISSED: Final = {
+    "inspect": "Importing its modules takes most of what remains.",
     "warm-policy": "The unpickler in C checks nothing of the pickle, which is most of what remains.",
 }
 """Why a goal is missed, by measurement."""
@@ -90,10 +95,14 @@ INTRODUCTION: Final = """\
 
 <!-- generated from benchmarks/results.json by python -m benchmarks.page -->
 
-`python -m benchmarks` compares sbformat with the other readers that are installed (extra `bench`), on the same files
-and in turn, and prints a table of ratios. [`benchmarks/`](../benchmarks/README.md) explains the rows, counts
-instructions, compares two commits, and shows that the cost grows linearly. With Python {python},
-{processors} processors, {archives} real archives that all of them read, and {versions}:
+"""
+CONDITIONS: Final = (
+    "`python -m benchmarks` compares sbformat with the other readers that are installed (extra `bench`), on the same "
+    "files and in turn, and prints a table of ratios. [`benchmarks/`](../benchmarks/README.md) explains the rows, "
+    "counts instructions, compares two commits, and shows that the cost grows linearly. With Python {python}, "
+    "{processors} processors, {archives} real archives that all of them read, and {versions}:"
+)
+HEADER: Final = """
 
 | | ours | beside | theirs | ratio |
 | --- | ---: | --- | ---: | ---: |
@@ -102,6 +111,8 @@ END: Final = """
 `inspect`, `scan`, and `extract` to safetensors do not import numpy, jsonschema or safetensors, so that they start fast.
 [`benchmarks/history.md`](../benchmarks/history.md) has the instructions of each path, release by release.
 """
+SMALLEST: Final = 0.01
+"""The smallest ratio that two decimals can show."""
 NAMED: Final = ("torch", "stable_baselines3", "onnxruntime", "picklescan", "fickling", "modelaudit")
 """The packages whose versions the page has."""
 
@@ -180,8 +191,9 @@ def render_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
             ours = ("", "") if title == above else (title, render_cost(line.ours, line.unit, line.our_peak))
             theirs = ("", "", "")
             if line.ratio is not None:
-                ratio = report.three(line.ratio.median)
-                theirs = row.beside, render_cost(line.theirs, line.unit, line.their_peak), ratio
+                ratio = line.ratio.median
+                text = report.three(ratio) if ratio >= SMALLEST else f"{ratio:.1g}"
+                theirs = row.beside, render_cost(line.theirs, line.unit, line.their_peak), text
             made.append((*ours, *theirs))
             above = title
     return made
@@ -192,11 +204,20 @@ def list_missed(lines: Iterable[Line]) -> list[str]:
     made = []
     for line in lines:
         if line.is_met is False:
-            found = report.three(line.found or 0) + " x" if line.rival else report.quantity(line.found, line.unit)
+            found, goal = (
+                f"{value:.3g} times" if line.rival else report.quantity(value, line.unit)
+                for value in (line.found, line.limit)
+            )
             name = ", ".join(filter(None, (line.measure, line.of, line.rival and f"beside {line.rival}")))
             reason = MISSED.get(line.measure)
-            made.append(f"- {name}: {found}, the goal is {report.goal(line)}." + (f" {reason}" if reason else ""))
+            text = f"- {name}: {found}, the goal is {goal}." + (f" {reason}" if reason else "")
+            made.append(wrap(text, "  "))
     return made
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """Return a paragraph in lines."""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def render_page(lines: Sequence[Line], about: Mapping[str, Any]) -> str:
@@ -205,10 +226,10 @@ def render_page(lines: Sequence[Line], about: Mapping[str, Any]) -> str:
     archives = next((found[1] for found in counts if found), "some")
     versions = ", ".join(f"{name} {about['installed'][name]}" for name in NAMED if name in about["installed"])
     python = about["python"].rpartition(".")[0]
-    text = INTRODUCTION.format(
+    conditions = CONDITIONS.format(
         processors=about["processors"], python=python, archives=archives, versions=versions or "without rivals"
     )
-    text += "".join(map(report.table_row, render_rows(lines)))
+    text = INTRODUCTION + wrap(conditions) + HEADER + "".join(map(report.table_row, render_rows(lines)))
     missed = list_missed(lines)
     return text + ("\n## Goals that are missed\n\n" + "\n".join(missed) + "\n" if missed else "") + END
 

@@ -116,6 +116,30 @@ def test_the_file_is_synced_before_it_takes_its_name_and_the_folder_after(tmp_pa
     assert found(tmp_path / "o.zip") == "new"
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_each_range_is_named_once_for_the_disk(
+    target: Path,
+    is_refused: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranges = []
+
+    def advise(_: int, start: int, size: int, advice: int) -> None:
+        assert advice == os.POSIX_FADV_DONTNEED
+        ranges.append(range(start, start + size))
+        if is_refused:
+            raise OSError(22, "not here")
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    monkeypatch.setattr(sbformat.io.atomic, "_WRITE_BACK_BYTES", 1000)
+    target.unlink()
+    sbformat.write(new_archive(), target)
+    assert [place for one in ranges for place in one] == list(range(ranges[-1].stop))
+    assert 0 <= target.stat().st_size - ranges[-1].stop < 1000
+    assert found(target) == "new"
+
+
 # -- no room ------------------------------------------------------------------------------------------
 
 
