@@ -118,8 +118,8 @@ def test_large_values_hide_no_key_of_json() -> None:
 
 def test_json_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    parse = json.loads
-    monkeypatch.setattr(json, "loads", lambda *args, **kwargs: parsed.append(1) or parse(*args, **kwargs))
+    parse = json.JSONDecoder.decode
+    monkeypatch.setattr(json.JSONDecoder, "decode", lambda *args: parsed.append(1) or parse(*args))
     assert sbformat.reads(b'{"observation_space": [1]}').data["observation_space"] == [1]
     broken = sbformat.reads(b'{"observation_space": [1}')
     for _ in range(2):
