@@ -4,7 +4,7 @@ import gc
 import sys
 
 _COLLECTED = 50_000
-"""New objects between two looks for garbage, in place of Python's 700: nearly all that is imported stays."""
+"""New objects between two looks for garbage: nearly all that is imported stays. Work on files restores Python's 700."""
 
 
 def main() -> int:

@@ -620,6 +620,8 @@ class _Counts:
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.split(b'"')
         outside = b'"' * self.in_string + b'"'.join(parts[self.in_string :: 2])  # a string ends a run of digits
+        if escapes and b"\\" in outside:  # this is not JSON
+            outside = outside.replace(b"\\\\", b"")
         self.in_string ^= len(parts) % 2 == 0
         marks = outside.translate(_BRACKETS, _NO_MARKS)
         self.commas += marks.count(b",")

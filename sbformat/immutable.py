@@ -49,23 +49,20 @@ else:
     )
     # fmt: on
 
-    _FIELDS = []  # descriptors by position, which all classes share
-
     class _RecordType(type):
         """Makes fields of the annotations of a class; values in the class are the defaults of its last fields."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             namespace.setdefault("__slots__", ())
-            fields = tuple(namespace.get("__annotations__", ()))
+            made = super().__new__(cls, name, bases, namespace)
+            fields = tuple(made.__annotations__)
             if fields:
-                namespace["_fields"] = namespace["__match_args__"] = fields
-                defaults = {field: namespace[field] for field in fields if field in namespace}
-                namespace["_field_defaults"] = defaults
-                namespace["__new__"] = _make_constructor(fields, defaults)
-                while len(_FIELDS) < len(fields):
-                    _FIELDS.append(field_of_tuple(len(_FIELDS), f"Field {len(_FIELDS)}."))
-                namespace.update(zip(fields, _FIELDS))
-            return super().__new__(cls, name, bases, namespace)
+                made._fields = made.__match_args__ = fields
+                made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
+                made.__new__ = _make_constructor(fields, made._field_defaults)
+                for position, field in enumerate(fields):
+                    setattr(made, field, field_of_tuple(position, f"Field {position}."))
+            return made
 
     def _make_constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> FunctionType:
         """Return ``lambda cls, a, b: tuple.__new__(cls, (a, b))``, with the names of the fields."""

@@ -83,6 +83,7 @@ def print_document(document: dict[str, Any]) -> None:
 def _dumps(value: Any, line: str = "\n") -> str:
     """Return ``json.dumps(write_numbers(value), indent=2)``, for which json does not use its encoder in C.
 
+    :param value: its keys are texts
     :param line: the end of a line, and the indent of the next
     """
     kind = type(value)
@@ -96,8 +97,7 @@ def _dumps(value: Any, line: str = "\n") -> str:
         return json.dumps(write_number(value))
     inner = f"{line}  "
     if isinstance(value, dict):
-        names = [encode_basestring_ascii(key if isinstance(key, str) else json.dumps(key)) for key in value]
-        parts = [f"{name}: {_dumps(part, inner)}" for name, part in zip(names, value.values())]
+        parts = [f"{encode_basestring_ascii(key)}: {_dumps(part, inner)}" for key, part in value.items()]
         return f"{{{inner}{f',{inner}'.join(parts)}{line}}}" if parts else "{}"
     parts = [_dumps(part, inner) for part in value]
     return f"[{inner}{f',{inner}'.join(parts)}{line}]" if parts else "[]"

@@ -254,7 +254,6 @@ _CUT_OFF_OR_LONGER: Final = "the file was cut off, or bytes were appended"
 _COPY_AGAIN: Final = "download or copy the file again"
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
-_FLAGS_REFUSED: Final = ~_FLAGS_ALLOWED
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry, which some readers use
 _MODE_TYPE: Final = 0o170000
 
@@ -423,7 +422,7 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
             zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
             if zip64 is not None or MAX32 in (compressed, inflated, offset):
                 inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
-        if flags & _FLAGS_REFUSED or disk or method or compressed != inflated:
+        if flags & ~_FLAGS_ALLOWED or disk or method or compressed != inflated:
             _check_central(flags, method, disk, compressed, inflated, start + at)
         if attributes:
             _check_kind(name, attributes, start + at)

@@ -208,7 +208,7 @@ def find_called(node: Call) -> Known:
     func = node.func
     if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return NOTHING
-    return TABLE.get(func.pair) or find(func.pair)
+    return find(func.pair)
 
 
 def find_role(node: Call) -> str | None:

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import freeze
 from sbformat.known.changes import SCHEDULE_CLASSES
 from sbformat.known.rows import find
 from sbformat.pkl.numpy import ITEM_SIZES, dtype_tree
@@ -178,7 +179,15 @@ class Cycle(Value):
 GeneratorKind: TypeAlias = Literal["RandomState", "Generator", "BitGenerator"]
 
 
-class RandomState(Value):
+class _Constant(Value):
+    """A value that has no part that can be changed."""
+
+    def __init__(self, *values: object, **named: object) -> None:
+        super().__init__(*values, **named)
+        self.__dict__.update({name: freeze(value) for name, value in self.__dict__.items()})
+
+
+class RandomState(_Constant):
     """A random number generator of numpy, or its bit generator alone."""
 
     kind: GeneratorKind
@@ -189,7 +198,7 @@ class RandomState(Value):
     seed_sequence: SeedSequence | None
 
 
-class SeedSequence(Value):
+class SeedSequence(_Constant):
     """A ``numpy.random.SeedSequence``."""
 
     entropy: object

@@ -156,7 +156,7 @@ class _Rule(Record):
     validator: Any
     """Of an equivalent schema that takes less time."""
     takes_serialized: bool
-    """Whether every serialized value is allowed."""
+    """Whether a serialized value is allowed: the decoder has checked those of a file."""
 
     def iter_errors(self, value: Any) -> Iterator[Any]:
         """Yield the errors of jsonschema for a value."""

@@ -271,6 +271,13 @@ def test_values_that_nothing_can_change_are_decoded_once_and_the_others_anew() -
     assert one is not other
 
 
+def test_the_random_generator_of_a_space_cannot_be_changed() -> None:
+    state = sbformat.read(SAC).decode("action_space").random.state
+    for part in (state, state["state"]):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            part.clear()
+
+
 @pytest.mark.parametrize("path", [PPO, SAC])
 @pytest.mark.parametrize("memory", range(0, 60_000, 1500))
 def test_what_was_decoded_before_changes_no_limit(path: Path, memory: int) -> None:

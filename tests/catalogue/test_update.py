@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -273,6 +274,28 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run(tmp_path / "runs", tmp_path / "out.csv")
     assert raised.value.filename == str(tmp_path / "out.csv.partial")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE catalog SET gamma = x'00'",
+        "UPDATE catalog SET timesteps = 'many'",
+        "UPDATE catalog SET verdict = 7",
+        "UPDATE catalog SET checksum = x'ff'",
+    ],
+)
+def test_a_row_with_other_types_is_read_again(tmp_path: Path, change: str) -> None:
+    write_archives(tmp_path / "runs", 1)
+    output = tmp_path / "out.sqlite"
+    run(tmp_path / "runs", output)
+    with closing(sqlite3.connect(output)) as database:
+        before = database.execute("SELECT * FROM catalog").fetchall()
+        database.execute(change)
+        database.commit()
+    assert run(tmp_path / "runs", output).read == 1
+    with closing(sqlite3.connect(output)) as database:
+        assert database.execute("SELECT * FROM catalog").fetchall() == before
 
 
 def test_another_file_is_not_replaced(tmp_path: Path) -> None:

@@ -756,7 +756,7 @@ def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
 def judge_state_dict(tree: object, parts: Iterable[object], location: Location) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
-    :param parts: every composite value and node of the pickle, also of values that it popped
+    :param parts: every dict, set, node and bytes object of the pickle, also of values that it popped
     """
     if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
         keys = [key for key, _ in list_pairs(tree)]
