@@ -34,8 +34,10 @@ from conformance.generators.build_pth import (
     Pairs,
     Persist,
     Raw,
+    Run,
     dumps,
     floats,
+    legacy_stream,
     make_zip,
     ordered,
     storage,
@@ -267,6 +269,16 @@ def test_a_file_of_another_zip_writer_is_read() -> None:
 )
 def test_a_persistent_id_that_is_not_exact_is_refused(store: object, words: str) -> None:
     refuses(TensorError, words, tensor(store, (2,)), {"0": EIGHT})
+
+
+def test_none_is_not_a_storage_class() -> None:
+    """Neither before any class is known nor after one: what is remembered of the last class is not for None."""
+    ids = ("storage", None, "0", "cpu", 32)  # as many bytes as the record, so that an untyped storage would fit
+    nothing = Persist(ids)
+    for tree in (nothing, tensor(nothing, (8,)), [nothing, storage(8)], [storage(8), nothing]):
+        refuses(TensorError, "'None' is not a known storage class", tree, {"0": EIGHT})
+    stream = legacy_stream(Persist((*ids, None)), [Run("0", 32, EIGHT)])
+    assert "'None' is not a known storage class" in str(refusal(stream))
 
 
 def test_the_location_changes_nothing() -> None:
