@@ -188,9 +188,12 @@ def growth_instructions(bench: Bench) -> list[Line]:
 
 
 def make_files(bench: Bench, count: int) -> str:
-    """Return a folder with that many archives, and bring its catalogue up to date."""
-    folder = Path(bench.folder) / f"files-{count}"
-    folder.mkdir(exist_ok=True)
+    """Return a folder with that many archives, and bring its catalogue up to date.
+
+    It is two folders below the other files: a catalogue of one of those lists what is beside it and one folder below.
+    """
+    folder = Path(bench.folder) / "files" / str(count)
+    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         path = folder / f"{number:06}.zip"
         if not path.exists():
