@@ -202,7 +202,7 @@ def freeze(value: Any) -> Any:
             value = {key: freeze(item) if type(item) in MUTABLE else item for key, item in value.items()}
         return FrozenDict(value)
     if type(value) is list:
-        return FrozenList(map(freeze, value))
+        return FrozenList([freeze(item) if type(item) in MUTABLE else item for item in value])
     return value
 
 

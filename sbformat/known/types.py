@@ -21,7 +21,7 @@ from sbformat.pkl.tree import Call, Dict, Global
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from typing_extensions import dataclass_transform
+    from typing_extensions import Self, dataclass_transform
 
     from sbformat.known.code import Code
     from sbformat.known.encoder import Encoder
@@ -185,6 +185,9 @@ class _Constant(Value):
     def __init__(self, *values: object, **named: object) -> None:
         super().__init__(*values, **named)
         self.__dict__.update({name: freeze(value) for name, value in self.__dict__.items()})
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
 
 
 class RandomState(_Constant):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
 import zipfile
@@ -272,10 +273,11 @@ def test_values_that_nothing_can_change_are_decoded_once_and_the_others_anew() -
 
 
 def test_the_random_generator_of_a_space_cannot_be_changed() -> None:
-    state = sbformat.read(SAC).decode("action_space").random.state
-    for part in (state, state["state"]):
+    space = sbformat.read(SAC).decode("action_space")
+    for part in (space.random.state, space.random.state["state"]):
         with pytest.raises(TypeError, match="cannot be changed"):
             part.clear()
+    assert copy.deepcopy(space) == space
 
 
 @pytest.mark.parametrize("path", [PPO, SAC])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import sbformat
-from sbformat import values
+from sbformat import data, values
 from sbformat.data import Serialized
 from sbformat.immutable import FrozenDict, FrozenList, freeze, thaw
 from sbformat.limits import Budget, Limits
@@ -243,3 +243,12 @@ def test_a_value_that_is_shared_deep_or_contains_itself_is_thawed(levels: int) -
     assert made["self"] is made
     while deep is not shared:  # a deep list is freed without recursion, level by level
         deep = deep.pop()
+
+
+def test_lists_are_frozen_as_deep_as_they_are_parsed() -> None:
+    levels = 400
+    text = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
+    value = data.loads(text, limits=Limits(json_depth=1000))["a"]
+    for _ in range(levels - 1):
+        (value,) = value
+    assert value == []
