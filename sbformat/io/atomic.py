@@ -36,7 +36,7 @@ _OLD_SECONDS: Final = 24 * 60 * 60
 _WRITE_BACK_BYTES: Final = 1 << 24
 
 
-class _NewFile(FileIO):
+class NewFile(FileIO):
     """A file that the system writes to the disk meanwhile, so that the sync at the end does not wait for all of it.
 
     On Linux, ``POSIX_FADV_DONTNEED`` begins to write the changed pages of a range, without waiting, and drops those of
@@ -56,7 +56,7 @@ class _NewFile(FileIO):
 
 def open_new(temporary: Path) -> FileIO:
     """Open the temporary path of :func:`new_file` for writing, unbuffered; a link in its place is not followed."""
-    return _NewFile(os.open(temporary, os.O_WRONLY | os.O_TRUNC | _NO_LINK | _BINARY), "w")
+    return NewFile(os.open(temporary, os.O_WRONLY | os.O_TRUNC | _NO_LINK | _BINARY), "w")
 
 
 def _temporary_name(target: Path) -> Path:

@@ -93,14 +93,14 @@ class Watch:
             setattr(os, name, self._watched(name, getattr(os, name)))
         watch = self
 
-        class Watched(io.FileIO):
+        class Watched(sbformat.io.atomic.NewFile):
             """A raw file whose writes are watched."""
 
             def write(self, data: Any) -> int:
                 written: int = watch("write", super().write, data)
                 return written
 
-        sbformat.io.atomic.FileIO = Watched  # type: ignore[attr-defined]
+        sbformat.io.atomic.NewFile = Watched  # type: ignore[attr-defined]
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ The target is wholly old or wholly new, whatever happens, and no more than one `
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import re
@@ -23,6 +22,7 @@ import pytest
 
 import sbformat
 from conformance.generators import build_zips
+from sbformat.io.atomic import NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -284,7 +284,7 @@ def test_a_file_system_without_links_keeps_what_is_there(
     assert beside(other) == ["agent.zip"]
 
 
-class Unreliable(io.FileIO):
+class Unreliable(NewFile):
     """A raw file that writes little at a time, and fails at some call."""
 
     at_most: int = 1 << 30
@@ -305,7 +305,7 @@ def unreliable(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unreliable]]:
     class Made(Unreliable):
         """One a test."""
 
-    monkeypatch.setattr("sbformat.io.atomic.FileIO", Made)
+    monkeypatch.setattr("sbformat.io.atomic.NewFile", Made)
     yield Made
     assert Made.left < 1 << 30, "nothing was written to it"
 
