@@ -530,12 +530,11 @@ def _quote_name(record: _Central) -> str:
     return quote(record[0].decode("utf-8", "replace"))
 
 
-def _check_overhead(record: _Central, following: int) -> int:
-    """Return the number of bytes between a member's offset and the next header that are not its own content."""
+def _check_overhead(record: _Central, following: int) -> None:
+    """Check that a member's content and a header fit between its offset and the next header, and nothing else does."""
     overhead = following - record[1] - record[2]  # the header, its name and extras, and a descriptor
     if not _LOCAL_SIZE <= overhead <= _LARGEST_OVERHEAD:
         _refuse(f"{_quote_name(record)} does not end where the next header or the directory starts", record[1])
-    return overhead
 
 
 def _check_member_name(raw_name: bytes, offset: int, stored: int, inflated: int) -> str:

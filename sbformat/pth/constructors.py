@@ -184,7 +184,7 @@ def _strided(
         refuse("expected two tuples of the same length as shape and strides of a tensor, got other values")
     if type(offset) is not int or offset < 0 or offset >= INT64:
         refuse("expected an integer >= 0 as the offset of a tensor, got another value")
-    if len(shape) > context.rank:
+    if len(shape) > context.limits.tensor_rank:
         context.budget.spend("tensor_rank", len(shape))
     numel = 1
     reach = axis = 0

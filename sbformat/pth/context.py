@@ -62,7 +62,7 @@ class DecodeContext:
 
     __slots__ = (
         "_class", "_dtype", "_kept", "_open_storage", "_storages", "_takes_modules", "budget", "copied", "expanded",
-        "height", "heights", "id_items", "items", "limits", "ordered_dict", "rank", "states", "tensors",
+        "height", "heights", "id_items", "items", "limits", "ordered_dict", "states", "tensors",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,6 @@ class DecodeContext:
     ) -> None:
         self.budget = budget
         self.limits = budget.limits
-        self.rank = budget.limits.tensor_rank
         self.id_items = id_items
         self.tensors = 0
         self.copied = 0

@@ -112,7 +112,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
     frames = [frame]
     plain = PLAIN
     deepest = context.limits.value_depth
-    room = deepest  # how many levels of containers the value of a part may have
+    levels_left = deepest  # how many levels of containers the value of a part may have
     longest_key = context.limits.tensor_name_bytes // 4  # in characters: so many take at most four times the bytes
     func: object = None
     make = None  # the function for the name of the last call: nearly all tensors have the same name
@@ -154,19 +154,19 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
                     context.budget.spend("value_depth", len(frames))
                     frames.append(value)
                     frame = value
-                    room -= 1
+                    levels_left -= 1
                     break
                 if is_shared:
                     done[id(node)] = value, height
             parts[at] = value
             if height:
-                if height > room:
-                    context.budget.spend("value_depth", deepest - room + height)
+                if height > levels_left:
+                    context.budget.spend("value_depth", deepest - levels_left + height)
                 if frame.height <= height:
                     frame.height = height + 1
         else:
             frames.pop()
-            room += 1
+            levels_left += 1
             if not frames:
                 context.check_totals()
                 return parts[0]
